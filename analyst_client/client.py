@@ -7,7 +7,7 @@ import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast, overload
 
 import httpx
 
+from analyst_client.admin_listing import Listing
 from analyst_client.errors import (
     CuratorError,
     RequestInvalidError,
@@ -44,6 +45,7 @@ from analyst_client.ledger.files import replace_file
 from analyst_client.ledger.memory import Memory, MemoryPlace
 from analyst_client.planning.asking import check_price, price_for_half_widths
 from analyst_client.schema.accounts import Budget, Reservation
+from analyst_client.schema.administration import Held
 from analyst_client.schema.answers import Answer
 from analyst_client.schema.datasets import Dataset
 from analyst_client.schema.identity import Identity
@@ -284,8 +286,8 @@ class CuratorClient:
         if isinstance(features, Request) or not leaves_row_map(request):
             quoted: AnyQuote = self._ask_quote(dataset, request, model)
             return quoted
-        one_step = self._ask_quote(dataset, request, model)
-        return replace(one_step, steps=quote_steps(partial(self._ask_quote, dataset, model=None), request, one_step))
+        ask = partial(self._ask_quote, dataset, model=None)
+        return quote_steps(ask, self.fetch_release, request, self._ask_quote(dataset, request, model))
 
     def _ask_quote(self, dataset: str, request: Request[Any, Quoted_co], model: ReadModel | None) -> Quoted_co:
         with showing_places(model):
@@ -505,17 +507,21 @@ class CuratorClient:
         with showing_places(model):
             return self._purchasing.submit(dataset, request, key)
 
-    def job(self, job: Job | str) -> Job:
+    def jobs(self) -> Listing[Held]:
+        """List your jobs that wait or run, the oldest first, with what each holds; `job` tells more of one."""
+        return Listing("Jobs", self._session.ask("GET", "/v1/jobs").body.each("jobs", Held.read))
+
+    def job(self, job: Job | Held | str) -> Job:
         """Return a job as it is now; a job is given as itself or by its id."""
         return self._purchasing.refresh(job)[0]
 
-    def wait(self, job: Job | str, *, wait_s: float | None = None) -> Answer:
+    def wait(self, job: Job | Held | str, *, wait_s: float | None = None) -> Answer:
         """Wait for a job, and return its release, of whatever kind.
 
         Parameters
         ----------
-        job : Job or str
-            The job, or its id.
+        job : Job, Held or str
+            The job, a line of `jobs`, or its id.
         wait_s : float, optional
             Longest wait, in seconds. Default until it ends.
 
@@ -533,7 +539,7 @@ class CuratorClient:
         """
         return self._purchasing.wait(job, wait_s)
 
-    def cancel(self, job: Job | str) -> Job:
+    def cancel(self, job: Job | Held | str) -> Job:
         """Cancel a job, so that it is not charged. Raise `JobEndedError` when it was charged or had ended."""
         return self._purchasing.cancel(job)
 
@@ -732,14 +738,15 @@ class CuratorClient:
         where, weight : str or Expression, optional
             As of `release`.
         epsilon, delta, mu, rho : float, optional
-            The whole price. It is held by a reservation, and what is not spent of it goes back.
+            The whole price. A reservation holds it from the first step on that has to be paid, and what is not spent of
+            it goes back.
         expected_rows : float, optional
             Your guess of how many rows there are, where that is not public. Default a quarter of the row capacity.
         project : str, optional
             Label under which the charges are counted.
         reservation : str, optional
-            Id of a reservation to draw on in place of an own one: of a refinement that was interrupted, say. What it
-            bought before is asked for again, and answered at no cost.
+            Id of a reservation of yours to draw on, which stays open. Default one of this call: the same call after an
+            interruption finds it again, and goes on where that ended.
         rules : RefinementRules, optional
             Shares of the price, and ranges to which columns are cut. Default for predictions;
             `RefinementRules.for_intervals` is for intervals and tests. `GeneralizedRules` where the family is not
@@ -755,7 +762,8 @@ class CuratorClient:
         ValueError
             When the arguments contradict each other, or the target is none of the family; nothing was charged.
         CuratorError
-            See `analyst_client.errors`. A note says by which reservation to go on.
+            See `analyst_client.errors`. Where the same call would fail again the rest of the price was given back. An
+            interruption or a lost answer, `KeyboardInterrupt` among them, keeps it for the same call. A note says it.
         """
         from analyst_client.refinement.buying import refine_at  # noqa: PLC0415 -- the import of the client stays quick
 
@@ -774,18 +782,24 @@ class CuratorClient:
             family=family,
         )
 
+    def reservations(self) -> Listing[Held]:
+        """List your reservations that are open, the oldest first; `close_reservation` gives one back."""
+        listed = self._session.ask("GET", "/v1/reservations").body.each("reservations", Held.read)
+        return Listing("Reservations", listed)
+
     def reservation(self, reservation_id: str) -> Reservation:
         """Return a reservation as it is now. Raise `ReservationNotFoundError` when there is none of this analyst."""
         return self._session.accept_reservation(self._session.ask("GET", reservation_path(reservation_id)))
 
-    def close_reservation(self, reservation_id: str) -> Reservation:
-        """Close a reservation: the rest goes back to the budget."""
+    def close_reservation(self, reservation: Reservation | Held | str) -> Reservation:
+        """Close a reservation, given as itself, as a line of `reservations` or by its id: the rest goes back."""
+        reservation_id = reservation if isinstance(reservation, str) else reservation.id
         try:
             return self._session.accept_reservation(self._session.ask("DELETE", reservation_path(reservation_id)))
         except ReservationEndedError:
-            reservation = self.reservation(reservation_id)
-            if reservation.state == "closed":  # by an attempt whose answer was lost
-                return reservation
+            found = self.reservation(reservation_id)
+            if found.state == "closed":  # by an attempt whose answer was lost
+                return found
             raise
 
     def releases(self, dataset: str) -> tuple[ReleaseSummary, ...]:

@@ -13,7 +13,7 @@ import warnings
 import numpy as np
 
 from analyst_client import AdaSSP, EstimationWarning, Release, describe
-from analyst_client.tutorial import recorded_client
+from analyst_client.tutorial import REQUEST, recorded_client
 
 FEATURES = ("age", "sex", "creatinine", "lambda")
 
@@ -23,7 +23,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=200)
     options = parser.parse_args()
-    release: Release = recorded_client().release("flchain", list(FEATURES), target="kappa", epsilon=1.0, delta=1e-6)
+    release: Release = recorded_client().release("flchain", **REQUEST, epsilon=1.0)
     generator, count = np.random.default_rng(1), 1000
     frame = {
         "age": generator.uniform(50, 100, count),

@@ -74,7 +74,7 @@ def weighted_draws(model: CorrectedModel, rng: np.random.Generator, draws: int =
     return gamma, weights / weights.sum()
 
 
-def weighted_intervals(refinement: Refinement, seed: int, alphas: tuple[float, ...]) -> tuple[Floats, float]:
+def weighted_intervals(refinement: Refinement, seed: int, levels: tuple[float, ...]) -> tuple[Floats, float]:
     """Return intervals in raw units, of shape (levels, d, 2), and the mean share of the prior's spread that is left."""
     found, prior = refinement.found, Prior()
     assert isinstance(found, Refined)
@@ -86,26 +86,26 @@ def weighted_intervals(refinement: Refinement, seed: int, alphas: tuple[float, .
     assert frame is not None
     raw = (model.units.origin + gamma @ model.units.matrix.T)[:, 1:]
     raw = raw * frame.target.scale / np.array([term.scale for term in frame.terms[1:]])
-    intervals = np.empty((len(alphas), raw.shape[1], 2))
+    intervals = np.empty((len(levels), raw.shape[1], 2))
     for j, values in enumerate(raw.T):
         order = np.argsort(values)
         cumulated = np.cumsum(weights[order])
-        for k, alpha in enumerate(alphas):
-            places = np.searchsorted(cumulated, [alpha / 2.0, 1.0 - alpha / 2.0])
+        for k, level in enumerate(levels):
+            places = np.searchsorted(cumulated, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
             intervals[k, j] = values[order][np.minimum(places, DRAWS - 1)]
     return intervals, float(np.mean(left[1:]))
 
 
 def run(seed: int, n: int, d: int, mu: float, *, chains: bool = False) -> Repeat | None:
     """Draw and fit; None where the price bought no XᵀX."""
-    case, alphas = draw(seed, n, d, mu), tuple(1.0 - level for level in LEVELS)
+    case = draw(seed, n, d, mu)
     try:
         if chains:
             fit = BayesianRegression(draws=500, chains=2, seed=seed).fit(case.refinement)
-            intervals = np.array([fit.conf_int(alpha)[1:] for alpha in alphas])
+            intervals = np.array([fit.conf_int(level)[1:] for level in LEVELS])
             left = float(np.mean(fit.posteriors_[0].sd_ratio[1:]))
         else:
-            intervals, left = weighted_intervals(case.refinement, seed, alphas)
+            intervals, left = weighted_intervals(case.refinement, seed, LEVELS)
     except EstimationError:
         return None
     held = (intervals[..., 0] <= case.slopes) & (case.slopes <= intervals[..., 1])

@@ -35,7 +35,7 @@ SPEED = [
     "pages",
 ]
 ACCURACY = ["demo_fit", "coverage", "calibration", "prediction", "sites", "posterior", "planning", "sizes"]
-WITH_ROWS = {"bounds": "--data", "copies": "--uci", "logistic": "--data", "weights": "--data"}
+WITH_ROWS = {"bounds": "--data", "copies": "--uci", "figures": "--data", "logistic": "--data", "weights": "--data"}
 """The option for sets of rows of those that measure more with them."""
 OF_ROWS = ("norms", "recipes", "uci")
 

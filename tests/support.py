@@ -420,8 +420,8 @@ def open_world(
         world.close()
 
 
-def client_of(world: World) -> CuratorClient:
-    """Return the first analyst's client of this curator."""
+def client_of(world: World, who: str = "ada") -> CuratorClient:
+    """Return an analyst's client of this curator."""
     api = world.api()
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -429,7 +429,7 @@ def client_of(world: World) -> CuratorClient:
         got = api.request(request.method, str(request.url), token=None, headers=sent, content=request.content)
         return httpx.Response(got.status_code, headers=got.headers, content=got.content)
 
-    return CuratorClient("http://127.0.0.1", world.tokens["ada"], memory=None, transport=httpx.MockTransport(answer))
+    return CuratorClient("http://127.0.0.1", world.tokens[who], memory=None, transport=httpx.MockTransport(answer))
 
 
 def forget_register(world: World) -> None:

@@ -1,12 +1,21 @@
-"""When another request would have told the same for less."""
+"""What the notes of a table say: of a fit behind it, and of another request that would have told the same for less."""
 
 import math
 
 from analyst_client.display.model import number, percent
+from analyst_client.estimators.ridge import OLS
+from analyst_client.inference.estimates import warned
+from analyst_client.inference.summary import weight_notes
 from analyst_client.kinds.gram.release import Release
 
 WORTH = 0.5
 """Part of the price below which another request is named."""
+
+
+def fit_notes(*fits: OLS, level: float) -> tuple[str, ...]:
+    """Return what the summaries of fits say of weighted rows and warn of, each once."""
+    weighted = dict.fromkeys(note for fit in fits for note in weight_notes(fit.results_[0]))
+    return (*weighted, *warned(text for fit in fits for text in fit.caveats(level)))
 
 
 def counts_advice(release: Release, tables: int, what: str) -> tuple[str, ...]:

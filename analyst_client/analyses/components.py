@@ -36,6 +36,8 @@ class PrincipalComponents(Displayable):
         Degrees that a direction is off in the root of the mean square, to first order; 90 where it says nothing.
     privacy_share : ndarray of shape (K,)
         Share of the privacy noise in the square of that angle.
+    notes : tuple of str
+        Caveats of weighted rows and of parts of a release.
     """
 
     term_names: tuple[str, ...]
@@ -45,6 +47,7 @@ class PrincipalComponents(Displayable):
     std_error: FloatArray
     angle: FloatArray
     privacy_share: FloatArray
+    notes: tuple[str, ...] = ()
 
     @property
     def stable(self) -> NDArray[np.bool_]:
@@ -71,7 +74,11 @@ class PrincipalComponents(Displayable):
             f"{said}: off by less than {STABLE_DEGREES:.0f} degrees by privacy noise and sampling error, that of the "
             "covariance of normal rows. Others mix with those of similar variance."
         )
-        return (table("Principal components", heads, rows, numeric=range(1, len(heads))), Note(note))
+        return (
+            table("Principal components", heads, rows, numeric=range(1, len(heads))),
+            Note(note),
+            *map(Note, self.notes),
+        )
 
     __repr__ = Displayable.__str__
 
@@ -161,4 +168,4 @@ def principal_components(
     share = np.where(squares > 0.0, noise_squares / np.where(squares > 0.0, squares, 1.0), 0.0)
     names = tuple(moments.variables[j].name for j in chosen)
     ratio = eigenvalues / float(np.sum(eigenvalues))
-    return PrincipalComponents(names, vectors.T, eigenvalues, ratio, errors, angle, share)
+    return PrincipalComponents(names, vectors.T, eigenvalues, ratio, errors, angle, share, moments.notes)

@@ -12,8 +12,8 @@ from analyst_client.analyses.inversion import invert_tail, noise_points
 from analyst_client.analyses.moments import BINARY, Moments, ResidualProducts
 from analyst_client.errors import EstimationError
 from analyst_client.inference.estimates import Estimate, EstimateTable
-from analyst_client.inference.results import check_alpha
 from analyst_client.kinds.gram.release import Release
+from analyst_client.level import takes_level
 
 FloatArray = NDArray[np.float64]
 HEADS = ("variable", "and")
@@ -30,7 +30,8 @@ PARTIAL_NOTE = (
 HIDDEN_NOTE = "An interval from −1 to 1: the noise hides how the variables vary."
 
 
-def correlations(release: Release, columns: Sequence[str] | None = None, *, alpha: float = 0.05) -> EstimateTable:
+@takes_level
+def correlations(release: Release, columns: Sequence[str] | None = None, *, level: float = 0.95) -> EstimateTable:
     r"""Correlate the variables of a release, pair by pair.
 
     Parameters
@@ -39,8 +40,8 @@ def correlations(release: Release, columns: Sequence[str] | None = None, *, alph
         With XᵀX and a constant.
     columns : sequence of str, optional
         Columns, terms or targets. Default all; pairs of two targets are not in a Gram.
-    alpha : float
-        1 less the coverage, in (0, 1).
+    level : float
+        Probability that an interval holds the truth, in [0.5, 1).
 
     Returns
     -------
@@ -82,17 +83,18 @@ def correlations(release: Release, columns: Sequence[str] | None = None, *, alph
         a, b = moments.variables[i], moments.variables[j]
         if not _released(moments, i, j) or (a.kind == b.kind == "level" and a.column == b.column):
             continue
-        found.append(_one(moments, [0], i, j, check_alpha(alpha), 3.0, binary=True))
+        found.append(_one(moments, [0], i, j, level, 3.0, binary=True))
     notes = (NOTE, *_hidden(found), *moments.notes)
-    return EstimateTable(f"Correlations in {release.dataset}", HEADS, tuple(found), notes, alpha)
+    return EstimateTable(f"Correlations in {release.dataset}", HEADS, tuple(found), notes, level)
 
 
+@takes_level
 def partial_correlations(
     release: Release,
     columns: Sequence[str] | None = None,
     given: Sequence[str] | None = None,
     *,
-    alpha: float = 0.05,
+    level: float = 0.95,
 ) -> EstimateTable:
     r"""Correlate variables given others.
 
@@ -104,8 +106,8 @@ def partial_correlations(
         Columns, terms or targets to correlate. Default all features, and the target if there is one.
     given : sequence of str, optional
         Columns or terms to hold fixed. Default, for each pair, all the others of `columns`.
-    alpha : float
-        1 less the coverage, in (0, 1).
+    level : float
+        Probability that an interval holds the truth, in [0.5, 1).
 
     Returns
     -------
@@ -146,9 +148,9 @@ def partial_correlations(
     for i, j in combinations(chosen, 2):
         others = [k for k in chosen if k not in {i, j}] if fixed is None else fixed
         if _released(moments, i, j):
-            found.append(_one(moments, [0, *others], i, j, check_alpha(alpha), 3.0 + len(others), binary=False))
+            found.append(_one(moments, [0, *others], i, j, level, 3.0 + len(others), binary=False))
     notes = (PARTIAL_NOTE, *_hidden(found), *moments.notes)
-    return EstimateTable(f"Partial correlations in {release.dataset}", HEADS, tuple(found), notes, alpha)
+    return EstimateTable(f"Partial correlations in {release.dataset}", HEADS, tuple(found), notes, level)
 
 
 def _chosen(moments: Moments, columns: Sequence[str] | None) -> list[int]:
@@ -165,7 +167,7 @@ def _hidden(found: Sequence[Estimate]) -> tuple[str, ...]:
     return (HIDDEN_NOTE,) if any((one.conf_low, one.conf_high) == (-1.0, 1.0) for one in found) else ()
 
 
-def _one(moments: Moments, on: list[int], i: int, j: int, alpha: float, lost: float, *, binary: bool) -> Estimate:
+def _one(moments: Moments, on: list[int], i: int, j: int, level: float, lost: float, *, binary: bool) -> Estimate:
     """Return one correlation given the variables `on`."""
     label = (moments.variables[i].name, moments.variables[j].name)
     products = moments.residual_products(on, [i, j])
@@ -184,7 +186,7 @@ def _one(moments: Moments, on: list[int], i: int, j: int, alpha: float, lost: fl
         return law.tail(observed - sd * points, rho)
 
     at = min(max(observed, -LARGEST), LARGEST)
-    low, high = invert_tail(tail, at, -LARGEST, LARGEST, alpha)
+    low, high = invert_tail(tail, at, -LARGEST, LARGEST, level)
     null, error = tail(0.0), math.hypot(law.std_error(at), noise.at(at)[0])
     low, high = (-1.0 if low <= -LARGEST else low), (1.0 if high >= LARGEST else high)
     return Estimate(label, observed, error, low, high, 2.0 * min(null, 1.0 - null))

@@ -22,9 +22,10 @@ from analyst_client.analyses.inversion import (
 from analyst_client.analyses.moments import Group, Moments
 from analyst_client.inference.estimates import Estimate, EstimateTable
 from analyst_client.inference.quadratic import Quadratic
-from analyst_client.inference.results import check_alpha
 from analyst_client.kinds.gram.release import Release
+from analyst_client.level import takes_level
 from analyst_client.schema.columns import Term
+from analyst_client.schema.quotes import write_expression
 
 FloatArray = NDArray[np.float64]
 HEADS = ("variable", "level", "statistic")
@@ -36,15 +37,16 @@ POOLED_NOTE = "Means by group: one standard deviation within all groups, as in a
 MIDPOINT_NOTE = "missing values count as the middle of the bounds, or as false, and as the first level."
 
 
-def describe(release: Release, *, alpha: float = 0.05) -> EstimateTable:
+@takes_level
+def describe(release: Release, *, level: float = 0.95) -> EstimateTable:
     r"""Describe the columns of a release: n, means, standard deviations, shares of levels and of missing values.
 
     Parameters
     ----------
     release : Release
         With XᵀX and a constant.
-    alpha : float
-        1 less the coverage, in (0, 1).
+    level : float
+        Probability that an interval holds the truth, in [0.5, 1).
 
     Returns
     -------
@@ -56,7 +58,7 @@ def describe(release: Release, *, alpha: float = 0.05) -> EstimateTable:
     Raises
     ------
     EstimationError
-        When the release lacks what this needs, or the noise hides the number of rows.
+        When rows are weighted, the release lacks what this needs, or the noise hides the number of rows.
 
     Notes
     -----
@@ -77,28 +79,28 @@ def describe(release: Release, *, alpha: float = 0.05) -> EstimateTable:
     >>> round(table["smoker", "yes", "share"].conf_low, 3)
     0.301
     """
-    moments, found = Moments.of(release), list[Estimate]()
-    check_alpha(alpha)
+    moments, found = Moments.of_people(release), list[Estimate]()
     assert moments.rows  # which says so where the noise hides it
-    found.append(_count(moments, moments.size(moments.unit(0)), ("(rows)", "", "n"), alpha))
+    found.append(_count(moments, moments.size(moments.unit(0)), ("(rows)", "", "n"), level))
     variables = tuple(listed(moments, beside=None))
     sums = {j: _sums_within(moments, j, [moments.all_rows]) for j in _numbers(variables)}
-    means = _means(moments, list(sums.items()), alpha)
-    for name, level, j in variables:
-        if j is None or level:
-            found += _shares(moments, name, level, j, moments.all_rows, (), alpha)
+    means = _means(moments, list(sums.items()), level)
+    for name, category, j in variables:
+        if j is None or category:
+            found += _shares(moments, name, category, j, moments.all_rows, (), level)
         else:
             variable = moments.variables[j]
             if moments.missing(variable.column) is not None:
                 form = moments.observed(moments.unit(0), variable.column)
-                found.append(_count(moments, form, (name, "", "n"), alpha))
-            found += [next(means), _deviation(moments, j, sums[j], alpha)]
+                found.append(_count(moments, form, (name, "", "n"), level))
+            found += [next(means), _deviation(moments, j, sums[j], level)]
     advice = counts_advice(release, _tables(moments), "Shares of levels alone")
     notes = (COUNT_NOTE, MEAN_NOTE, SD_NOTE, SHARE_NOTE, *_missing_notes(moments), *advice, *moments.notes)
-    return EstimateTable(f"Columns of {release.dataset}", HEADS, tuple(found), notes, alpha)
+    return EstimateTable(f"Columns of {release.dataset}", HEADS, tuple(found), notes, level)
 
 
-def table_one(release: Release, by: str, *, alpha: float = 0.05) -> EstimateTable:
+@takes_level
+def table_one(release: Release, by: str, *, level: float = 0.95) -> EstimateTable:
     r"""Describe the columns of a release by the levels of one of them: n, means and shares of each group.
 
     Parameters
@@ -107,8 +109,8 @@ def table_one(release: Release, by: str, *, alpha: float = 0.05) -> EstimateTabl
         With XᵀX and a constant.
     by : str
         A categorical or boolean feature.
-    alpha : float
-        1 less the coverage, in (0, 1).
+    level : float
+        Probability that an interval holds the truth, in [0.5, 1).
 
     Returns
     -------
@@ -118,7 +120,7 @@ def table_one(release: Release, by: str, *, alpha: float = 0.05) -> EstimateTabl
     Raises
     ------
     EstimationError
-        When the release lacks what this needs, or the noise hides the number of rows.
+        When rows are weighted, the release lacks what this needs, or the noise hides the number of rows.
     ValueError
         When `by` is no categorical or boolean feature.
 
@@ -139,24 +141,23 @@ def table_one(release: Release, by: str, *, alpha: float = 0.05) -> EstimateTabl
     >>> table["age", "", "mean", "M"].value
     4.0
     """
-    moments, found = Moments.of(release), list[Estimate]()
-    check_alpha(alpha)
+    moments, found = Moments.of_people(release), list[Estimate]()
     assert moments.rows
     everyone, groups = moments.all_rows, moments.groups(by)
     for group in (everyone, *groups):
-        found.append(_count(moments, moments.size(group.indicator), ("(rows)", "", "n", group.level), alpha))
+        found.append(_count(moments, moments.size(group.indicator), ("(rows)", "", "n", group.level), level))
     variables = tuple(listed(moments, beside=by))
     within = [(j, _sums_within(moments, j, kept)) for j in _numbers(variables) for kept in ([everyone], groups)]
-    means = _means(moments, within, alpha)
-    for name, level, j in variables:
-        if j is None or level:
+    means = _means(moments, within, level)
+    for name, category, j in variables:
+        if j is None or category:
             for group in (everyone, *groups):
-                found += _shares(moments, name, level, j, group, (group.level,), alpha)
+                found += _shares(moments, name, category, j, group, (group.level,), level)
         else:
             found += [_relabel(mean := next(means), (*mean.label, group.level)) for group in (everyone, *groups)]
     advice = counts_advice(release, _tables(moments) - 1, f"Shares of levels by {by} alone")
     notes = (COUNT_NOTE, MEAN_NOTE, POOLED_NOTE, SHARE_NOTE, *_missing_notes(moments), *advice, *moments.notes)
-    return EstimateTable(f"{release.dataset} by {by}", (*HEADS, by), tuple(found), notes, alpha, across=3)
+    return EstimateTable(f"{release.dataset} by {by}", (*HEADS, by), tuple(found), notes, level, across=3)
 
 
 def listed(moments: Moments, beside: str | None) -> Iterator[tuple[str, str, int | None]]:
@@ -188,11 +189,11 @@ def listed(moments: Moments, beside: str | None) -> Iterator[tuple[str, str, int
 
 def _numbers(variables: Sequence[tuple[str, str, int | None]]) -> list[int]:
     """Return the positions of those of `listed` that are numbers."""
-    return [j for _, level, j in variables if j is not None and not level]
+    return [j for _, category, j in variables if j is not None and not category]
 
 
-def _count(moments: Moments, form: FloatArray, label: tuple[str, ...], alpha: float) -> Estimate:
-    return Estimate(label, *count_interval(moments, form, alpha))
+def _count(moments: Moments, form: FloatArray, label: tuple[str, ...], level: float) -> Estimate:
+    return Estimate(label, *count_interval(moments, form, level))
 
 
 def _relabel(one: Estimate, label: tuple[str, ...]) -> Estimate:
@@ -202,11 +203,11 @@ def _relabel(one: Estimate, label: tuple[str, ...]) -> Estimate:
 def _shares(
     moments: Moments,
     name: str,
-    level: str,
+    category: str,
     j: int | None,
     group: Group,
     tail: tuple[str, ...],
-    alpha: float,
+    level: float,
 ) -> list[Estimate]:
     """Return the share of one level among the rows of a group."""
     if j is None:  # the level that the terms leave out
@@ -218,8 +219,8 @@ def _shares(
         above = moments.total(group.indicator, j)
         of_rows = variable.kind == "missing" or j >= len(moments.release.terms)
         below = moments.size(group.indicator) if of_rows else moments.observed(group.indicator, variable.column)
-    found = proportion(moments, above, below, alpha)
-    return [Estimate((name, level, "share", *tail), found.value, found.std_error, *found.interval.hull)]
+    found = proportion(moments, above, below, level)
+    return [Estimate((name, category, "share", *tail), found.value, found.std_error, *found.interval.hull)]
 
 
 class _Sums(NamedTuple):
@@ -262,7 +263,7 @@ def _sums_within(moments: Moments, j: int, groups: Sequence[Group]) -> _Sums:
     return _Sums(above, below, total / dof, math.sqrt(noise) / dof, moments.kurtosis(square, noise), dof)
 
 
-def _means(moments: Moments, numbers: Sequence[tuple[int, _Sums]], alpha: float) -> Iterator[Estimate]:
+def _means(moments: Moments, numbers: Sequence[tuple[int, _Sums]], level: float) -> Iterator[Estimate]:
     """Yield the mean of each number in each of its groups, with one variance within all of them."""
     problems = list[RatioProblem]()
     for _, (above, below, variance, sd, _, dof) in numbers:
@@ -275,7 +276,7 @@ def _means(moments: Moments, numbers: Sequence[tuple[int, _Sums]], alpha: float)
             spread = None if points is None else np.maximum(noise.at(ratio) + points * rows, 1e-300)
             problems.append(RatioProblem(a, b, whole, dof, spread))
     variables = (moments.variables[j] for j, sums in numbers for _ in sums.above)
-    for variable, mean in zip(variables, invert_ratios(moments, problems, alpha), strict=True):
+    for variable, mean in zip(variables, invert_ratios(moments, problems, level), strict=True):
         low, high = mean.interval.hull
         yield Estimate(
             (variable.name, "", "mean"),
@@ -286,7 +287,7 @@ def _means(moments: Moments, numbers: Sequence[tuple[int, _Sums]], alpha: float)
         )
 
 
-def _deviation(moments: Moments, j: int, sums: _Sums, alpha: float) -> Estimate:
+def _deviation(moments: Moments, j: int, sums: _Sums, level: float) -> Estimate:
     """Return the standard deviation of a number: normal values, and the noise of their squares."""
     from scipy import special  # noqa: PLC0415 -- see `inference.quantiles`
 
@@ -302,8 +303,8 @@ def _deviation(moments: Moments, j: int, sums: _Sums, alpha: float) -> Estimate:
     value = math.sqrt(max(variance, 0.0))
     largest = math.sqrt(float(np.max(points))) * 100.0 * (1.0 + dof**-0.5)
     error = math.hypot(sampling, sd) / (2.0 * value) if value > 0.0 else math.inf
-    step = 1.1 * normal_quantile(alpha) * error if value > 0.0 else 0.0
-    low, high = invert_tail(tail, max(value, 1e-12), 0.0, max(largest, 1e-12), alpha, step)
+    step = 1.1 * normal_quantile(level) * error if value > 0.0 else 0.0
+    low, high = invert_tail(tail, max(value, 1e-12), 0.0, max(largest, 1e-12), level, step)
     return Estimate((variable.name, "", "sd"), *(variable.scale * number for number in (value, error, low, high)))
 
 
@@ -317,5 +318,11 @@ def _missing_notes(moments: Moments) -> tuple[str, ...]:
     """Say what is in figures of columns that miss values, and what could not be told."""
     hidden = [v.name for j, v in enumerate(moments.variables) if v.kind == "numeric" and np.isnan(moments.matrix[j, j])]
     left_out = (f"{', '.join(hidden)}: not here, as the release does not hold its squares (yᵀy).",) if hidden else ()
-    named = [column.name for column in moments.release.features if column.missing == "midpoint"]
-    return left_out + ((f"{', '.join(named)}: {MIDPOINT_NOTE}",) if named else ())
+    release = moments.release
+    named = [column.name for column in release.features if column.missing == "midpoint"]
+    middle = (f"{', '.join(named)}: {MIDPOINT_NOTE}",) if named else ()
+    omitting = [column.name for column in release.columns if column.missing == "omit"]
+    whole = (f"All figures, n too, are of rows that have {' and '.join(omitting)}.",) if omitting else ()
+    where = release.request.get("where")
+    chosen = (f"All figures, n too, are of rows where {write_expression(where)}.",) if where is not None else ()
+    return (*left_out, *middle, *whole, *chosen)

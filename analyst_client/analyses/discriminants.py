@@ -121,7 +121,8 @@ def linear_discriminants(release: Release, by: str, columns: Sequence[str] | Non
     Raises
     ------
     EstimationError
-        When the release lacks what this needs, or the noise hides the levels or the covariance within them.
+        When rows are weighted, the release lacks what this needs, or the noise hides the levels or the covariance
+        within them.
     ValueError
         When there is no such feature.
 
@@ -129,7 +130,7 @@ def linear_discriminants(release: Release, by: str, columns: Sequence[str] | Non
     -----
     With means :math:`m_k`, shares :math:`\pi_k` and the covariance W within levels, the discriminant is
     :math:`x^\top W^{-1}m_k - m_k^\top W^{-1}m_k/2 + \ln\pi_k` [1]_. All are ratios of entries of XᵀX:
-    :math:`W = (X^\top X - \sum_k n_km_km_k^\top)/n`. Under a row map that weights rows, of rows so weighted.
+    :math:`W = (X^\top X - \sum_k n_km_km_k^\top)/n`.
 
     References
     ----------
@@ -144,7 +145,7 @@ def linear_discriminants(release: Release, by: str, columns: Sequence[str] | Non
     >>> found.classes, found.coef.round(3).tolist()
     (('false', 'true'), [[6.0], [18.0]])
     """
-    moments = Moments.of(release)
+    moments = Moments.of_people(release)
     groups = moments.groups(by)
     features = {column.name: column for column in release.features}
     names = [name for name in features if name != by] if columns is None else list(columns)

@@ -6,6 +6,7 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 
 from analyst_client.analyses.cell_noise import FloatArray
+from analyst_client.analyses.moments import check_people
 from analyst_client.analyses.table_results import Factor
 from analyst_client.errors import EstimationError
 from analyst_client.kinds.counts.axes import MISSING
@@ -32,8 +33,7 @@ def read_cells(release: Release, rows: str, columns: str) -> tuple[list[Factor],
     of rows and the levels' margins are told more than once, the reference level by what is left. The cells are the
     least squares :math:`\hat c=(A^\top WA)^{-1}A^\top W\tilde a` with weights one over the variance.
     """
-    if release.weights_rows or release.row_map in {"unit", "unit_xy"}:
-        raise EstimationError("rows of this release are weighted or divided: its sums are no counts")
+    check_people(release)
     if rows == columns:
         raise ValueError("a table needs two columns")
     found = {name: _find_column(release, name) for name in (rows, columns)}

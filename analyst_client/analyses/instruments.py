@@ -12,11 +12,11 @@ from analyst_client.analyses.moments import Moments, make_form
 from analyst_client.errors import EstimationError
 from analyst_client.estimators.ridge import OLS
 from analyst_client.inference.estimates import Estimate, EstimateTable
-from analyst_client.inference.results import check_alpha
 from analyst_client.inference.score import ScoreRegion, ScoreView, critical_value, p_value
 from analyst_client.inference.summary import number, p_text
 from analyst_client.inference.units import raw_units
 from analyst_client.kinds.gram.release import Release
+from analyst_client.level import takes_level
 
 FloatArray = NDArray[np.float64]
 WEAK_F = 10.0
@@ -27,6 +27,7 @@ NOTE = (
 )
 
 
+@takes_level
 def two_stage_least_squares(
     release: Release,
     target: str,
@@ -34,7 +35,7 @@ def two_stage_least_squares(
     instruments: Sequence[str],
     exogenous: Sequence[str] = (),
     *,
-    alpha: float = 0.05,
+    level: float = 0.95,
 ) -> EstimateTable:
     r"""Fit a linear model with instruments for some of its columns.
 
@@ -50,8 +51,8 @@ def two_stage_least_squares(
         Features that act on the endogenous ones, and not on the target otherwise.
     exogenous : sequence of str
         Features that explain, and are their own instruments.
-    alpha : float
-        1 less the coverage, in (0, 1).
+    level : float
+        Probability that an interval holds the truth, in [0.5, 1).
 
     Returns
     -------
@@ -103,7 +104,7 @@ def two_stage_least_squares(
     L, offsets = raw_units([moments.variables[j] for j in X], moments.variables[y], release.row_map)
     shadows, spreads = [equations.region(row[np.newaxis]).shadow(row) for row in L], equations.spreads(L)
     kurtosis = equations.excess_kurtosis(L)
-    critical = critical_value(check_alpha(alpha), equations.dof, kurtosis, spreads)
+    critical = critical_value(level, equations.dof, kurtosis, spreads)
     sets = [shadow.project(k) for shadow, k in zip(shadows, critical.tolist(), strict=True)]
     errors = np.sqrt(np.sum((L @ equations.covariance) * L, axis=1))
     found = []
@@ -116,7 +117,7 @@ def two_stage_least_squares(
         found.append(Estimate((moments.variables[X[k]].name,), value, float(error), low + shift, high + shift, pvalue))
     stages = _first_stages(release, endogenous, instruments, exogenous)
     notes = (NOTE, *stages, *moments.notes)
-    return EstimateTable(f"{target} by two-stage least squares", ("term",), tuple(found), notes, alpha)
+    return EstimateTable(f"{target} by two-stage least squares", ("term",), tuple(found), notes, level)
 
 
 def _first_stages(

@@ -48,15 +48,15 @@ def noise_of_ratio(moments: Moments, above: FloatArray, below: FloatArray) -> Qu
     )
 
 
-def count_interval(moments: Moments, form: FloatArray, alpha: float) -> tuple[float, float, float, float]:
+def count_interval(moments: Moments, form: FloatArray, level: float) -> tuple[float, float, float, float]:
     """Return a count, the deviation of its noise, and its interval: of the rows there are, so of noise alone."""
     value, variance = moments.value(form), moments.covariance(form, form)
     kurtosis = np.array([moments.kurtosis(form, variance)])
-    half = math.sqrt(float(critical_value(alpha, 1e12, kurtosis)[0]) * variance)
+    half = math.sqrt(float(critical_value(level, 1e12, kurtosis)[0]) * variance)
     return value, math.sqrt(variance), max(value - half, 0.0), max(value + half, 0.0)
 
 
-def proportion(moments: Moments, above: FloatArray, below: FloatArray, alpha: float) -> Ratio:
+def proportion(moments: Moments, above: FloatArray, below: FloatArray, level: float) -> Ratio:
     r"""Return a share p of rows, with an interval that inverts its score test.
 
     Notes
@@ -70,7 +70,7 @@ def proportion(moments: Moments, above: FloatArray, below: FloatArray, alpha: fl
     """
     rows, noise = max(moments.value(below), 0.0), noise_of_ratio(moments, above, below)
     variance = Quadratic(noise.constant, noise.slope + rows, noise.square - rows)
-    (found,) = invert_ratios(moments, [RatioProblem(above, below, variance, math.inf)], alpha)
+    (found,) = invert_ratios(moments, [RatioProblem(above, below, variance, math.inf)], level)
     low, high = found.interval.cut(0.0, 1.0)
     return found._replace(interval=ConfidenceSet("interval", min(low, 1.0), max(high, 0.0)))
 
@@ -96,7 +96,7 @@ class RatioProblem(NamedTuple):
     points: FloatArray | None = None
 
 
-def invert_ratios(moments: Moments, problems: Sequence[RatioProblem], alpha: float) -> list[Ratio]:
+def invert_ratios(moments: Moments, problems: Sequence[RatioProblem], level: float) -> list[Ratio]:
     r"""Return ratios, each with the values that :math:`(a - \theta b)^2 \le k\,\mathrm{Var}(\theta)` keeps.
 
     Critical values are found for all together, which takes about as long as for one.
@@ -122,7 +122,7 @@ def invert_ratios(moments: Moments, problems: Sequence[RatioProblem], alpha: flo
     for (dof, count), members in alike.items():
         places, kurtosis, spreads = zip(*members, strict=True)
         assumed = np.array(spreads) if count else None
-        criticals[list(places)] = critical_value(alpha, dof, np.array(kurtosis), assumed)
+        criticals[list(places)] = critical_value(level, dof, np.array(kurtosis), assumed)
     return [
         Ratio(
             a / b if b > 0.0 else math.nan,
@@ -191,9 +191,9 @@ def _normal_points() -> FloatArray:
 
 
 def invert_tail(
-    tail: Callable[[float], float], at: float, low: float, high: float, alpha: float, step: float = 0.0
+    tail: Callable[[float], float], at: float, low: float, high: float, level: float, step: float = 0.0
 ) -> tuple[float, float]:
-    """Return the values whose lower tail of what was observed is from α/2 to 1 − α/2.
+    """Return the values whose lower tail of what was observed is from (1 − level) / 2 to (1 + level) / 2.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ def invert_tail(
         A value within.
     low, high : float
         Ends of what is possible.
-    alpha : float
+    level : float
     step : float
         How far from `at` the values are sought first, where that is known.
     """
@@ -223,10 +223,10 @@ def invert_tail(
                 return float(optimize.brentq(lambda value: score(value) - wanted, near, far, xtol=1e-13, rtol=1e-11))
         return end  # all that is possible is kept on this side
 
-    quantile = -float(special.ndtri(alpha / 2.0))
+    quantile = -float(special.ndtri((1.0 - level) / 2.0))
     return search(low, quantile), search(high, -quantile)
 
 
-def normal_quantile(alpha: float) -> float:
+def normal_quantile(level: float) -> float:
     """Return the two-sided normal quantile."""
-    return student_quantile(alpha / 2.0, 1e12)
+    return student_quantile((1.0 - level) / 2.0, 1e12)

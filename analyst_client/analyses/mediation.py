@@ -6,12 +6,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from analyst_client.analyses.advice import fit_notes
 from analyst_client.analyses.moments import Moments, make_form
 from analyst_client.estimators.ridge import OLS
-from analyst_client.inference.estimates import Estimate, EstimateTable, warned
-from analyst_client.inference.results import TargetResults, check_alpha
+from analyst_client.inference.estimates import Estimate, EstimateTable
+from analyst_client.inference.results import TargetResults
 from analyst_client.inference.score import critical_value, p_value
 from analyst_client.kinds.gram.release import Release
+from analyst_client.level import takes_level
 
 FloatArray = NDArray[np.float64]
 NOTE = (
@@ -21,6 +23,7 @@ NOTE = (
 )
 
 
+@takes_level
 def mediation(
     release: Release,
     target: str,
@@ -28,7 +31,7 @@ def mediation(
     mediator: str,
     covariates: Sequence[str] = (),
     *,
-    alpha: float = 0.05,
+    level: float = 0.95,
 ) -> EstimateTable:
     r"""Split the effect of a treatment into a direct one and one by way of a mediator, in linear models.
 
@@ -42,8 +45,8 @@ def mediation(
         Numeric or boolean features.
     covariates : sequence of str
         Features to hold fixed in both models.
-    alpha : float
-        1 less the coverage, in (0, 1).
+    level : float
+        Probability that an interval holds the truth, in [0.5, 1).
 
     Returns
     -------
@@ -83,14 +86,14 @@ def mediation(
     second = OLS().fit(release, target, features=[treatment, mediator, *covariates])
     whole = OLS().fit(release, target, features=[treatment, *covariates])
     a, b = (
-        _coefficient(fit, name, label, alpha)
+        _coefficient(fit, name, label, level)
         for fit, name, label in (
             (first, treatment, "a"),
             (second, mediator, "b"),
         )
     )
     direct, total = (
-        _coefficient(fit, treatment, label, alpha) for fit, label in ((second, "direct"), (whole, "total"))
+        _coefficient(fit, treatment, label, level) for fit, label in ((second, "direct"), (whole, "total"))
     )
     moments = Moments.of(release)
     noise = b.value * _noise_form(moments, first.results_[0], treatment) + a.value * _noise_form(
@@ -102,21 +105,21 @@ def mediation(
     together = (a.std_error * b.std_error) ** 2
     error, value = math.sqrt(sampled + moments.covariance(noise, noise) + together), a.value * b.value
     kurtosis = moments.kurtosis(noise, error**2)
-    half = math.sqrt(float(critical_value(check_alpha(alpha), 1e12, np.array([kurtosis]))[0])) * error
+    half = math.sqrt(float(critical_value(level, 1e12, np.array([kurtosis]))[0])) * error
     pvalue = p_value((value / error) ** 2 if error > 0.0 else math.inf, 1e12, kurtosis)
     indirect = Estimate(("indirect",), value, error, value - half, value + half, pvalue)
-    notes = (NOTE, *warned((*first.caveats(alpha), *second.caveats(alpha))))
+    notes = (NOTE, *fit_notes(first, second, level=level))
     return EstimateTable(
         f"Effect of {treatment} on {target} by way of {mediator}",
         ("effect",),
         (a, b, direct, total, indirect),
         notes,
-        alpha,
+        level,
     )
 
 
-def _coefficient(fit: OLS, name: str, label: str, alpha: float) -> Estimate:
-    (one,) = fit.t_test([[float(other == name) for other in fit.param_names_]], alpha).estimates
+def _coefficient(fit: OLS, name: str, label: str, level: float) -> Estimate:
+    (one,) = fit.t_test([[float(other == name) for other in fit.param_names_]], level).estimates
     return Estimate((label,), one.value, one.std_error, one.conf_low, one.conf_high, one.pvalue)
 
 

@@ -5,14 +5,16 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from analyst_client.analyses.advice import fit_notes
 from analyst_client.errors import EstimationError
 from analyst_client.estimators.ridge import OLS
 from analyst_client.inference.agreement import heterogeneity_test, random_effects
-from analyst_client.inference.estimates import Estimate, EstimateTable, warned
+from analyst_client.inference.estimates import Estimate, EstimateTable
 from analyst_client.inference.quantiles import student_quantile
-from analyst_client.inference.results import TargetResults, check_alpha
+from analyst_client.inference.results import TargetResults
 from analyst_client.inference.summary import p_text
 from analyst_client.kinds.gram.release import Release
+from analyst_client.level import takes_level
 from analyst_client.terms.expression import Expression
 
 COMMON, MEAN = "common coefficient", "mean of hospitals that differ"
@@ -23,13 +25,14 @@ NOTE = (
 )
 
 
+@takes_level
 def meta_analysis(
     releases: Mapping[str, Release],
     term: str,
     target: str | None = None,
     *,
     features: "Sequence[str | Expression] | None" = None,
-    alpha: float = 0.05,
+    level: float = 0.95,
 ) -> EstimateTable:
     """Compare one coefficient over hospitals, and average it.
 
@@ -43,8 +46,8 @@ def meta_analysis(
         A target, or a feature; needed where there are several targets.
     features : sequence of str or Expression, optional
         Features that explain. Default all but the target.
-    alpha : float
-        1 less the coverage, in (0, 1).
+    level : float
+        Probability that an interval holds the truth, in [0.5, 1).
 
     Returns
     -------
@@ -65,33 +68,32 @@ def meta_analysis(
     """
     if len(releases) < 2:
         raise ValueError("a meta-analysis is of two releases at least")
-    check_alpha(alpha)
     parts = {name: release.select(features, target) for name, release in releases.items()}
     pooled = OLS().fit(list(parts.values()))
     together = pooled._results_of(None)
     if term not in together.names:
         raise ValueError(f"the fit has no parameter {term!r}; it has {', '.join(together.names)}")
-    found = [_alone(name, part, term, alpha) for name, part in parts.items()]
-    found.append(_row(COMMON, together, term, alpha))
+    found = [_alone(name, part, term, level) for name, part in parts.items()]
+    found.append(_row(COMMON, together, term, level))
     j = together.names.index(term)
-    center, half = random_effects(together.equations, together.contrasts[j : j + 1], alpha)
+    center, half = random_effects(together.equations, together.contrasts[j : j + 1], level)
     middle, width = float(center[0] + together.offsets[j]), float(half[0])
-    error = width / student_quantile(alpha / 2.0, len(parts) - 1.0)
+    error = width / student_quantile((1.0 - level) / 2.0, len(parts) - 1.0)
     found.append(Estimate((MEAN,), middle, float(error), middle - width, middle + width))
     test = heterogeneity_test(together.equations)
     said = f"If all coefficients were the same everywhere, hospitals would differ so with p {p_text(test.pvalue)}."
     title = f"{term} in {together.equations.target.name}"
-    return EstimateTable(title, ("hospital",), tuple(found), (NOTE, said, *warned(pooled.caveats(alpha))), alpha)
+    return EstimateTable(title, ("hospital",), tuple(found), (NOTE, said, *fit_notes(pooled, level=level)), level)
 
 
-def _alone(name: str, release: Release, term: str, alpha: float) -> Estimate:
+def _alone(name: str, release: Release, term: str, level: float) -> Estimate:
     try:
-        return _row(name, OLS().fit(release)._results_of(None), term, alpha)
+        return _row(name, OLS().fit(release)._results_of(None), term, level)
     except EstimationError:  # its noise hides everything
         return Estimate((name,), math.nan, math.nan, -math.inf, math.inf)
 
 
-def _row(name: str, results: TargetResults, term: str, alpha: float) -> Estimate:
+def _row(name: str, results: TargetResults, term: str, level: float) -> Estimate:
     j = results.names.index(term)
-    one = results.contrast_sets(results.contrasts[j : j + 1], np.array([results.offsets[j]]), alpha)[0]
+    one = results.contrast_sets(results.contrasts[j : j + 1], np.array([results.offsets[j]]), level)[0]
     return Estimate((name,), float(results.params[j]), float(results.bse[j]), *one.hull, float(results.pvalues[j]))

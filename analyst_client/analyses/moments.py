@@ -11,13 +11,16 @@ from numpy.typing import NDArray
 from analyst_client.errors import EstimationError
 from analyst_client.inference.estimates import warned
 from analyst_client.inference.noise import NoiseLaw
-from analyst_client.inference.summary import number
 from analyst_client.kinds.gram.release import Release
 from analyst_client.schema.columns import Column, Term
 
 FloatArray = NDArray[np.float64]
 BINARY = {"level", "boolean", "missing"}
 MISSING = "(missing)"
+PEOPLE_HINT = (
+    "client.release(…, rows='box'), without weight=, tells those. For less, CountsRequest([…]) tells counts and "
+    "shares, and MarginalsRequest([Moments([…])]) means."
+)
 
 
 class Group(NamedTuple):
@@ -93,6 +96,18 @@ class Moments:
             matrix[own, own], variances[own, own] = release.yty, law.yty
         return cls(release, (*release.terms, *targets), matrix, variances, law.excess_kurtosis)
 
+    @classmethod
+    def of_people(cls, release: Release) -> "Moments":
+        """Read from a release in which every row counts for 1.
+
+        Raises
+        ------
+        EstimationError
+            When rows are weighted, and as for `of`.
+        """
+        check_people(release)
+        return cls.of(release)
+
     @cached_property
     def rows(self) -> float:
         """Noisy number of rows, Σw² where they were weighted. Raise `EstimationError` where the noise hides it."""
@@ -104,15 +119,13 @@ class Moments:
     @property
     def notes(self) -> tuple[str, ...]:
         """Caveats of whatever is computed from these moments."""
-        release = self.release
-        found = warned(release.caveats)
-        if not release.weights_rows or release.norm is None:
+        found, weighting = warned(self.release.caveats), self.release.weighting
+        if weighting is None:
             return found
         return (
             *found,
-            f"Warning: rows longer than {number(release.norm)} in scaled units, the constant included, count for less. "
-            "All figures are of rows so weighted, n included, and may be far from those of people; sampling errors are "
-            "upper bounds. Ask with rows='box' to describe people.",
+            f"Warning: {weighting}: all figures are of rows so weighted, and may be far from those of people. Sampling "
+            f"errors are upper bounds. {PEOPLE_HINT}",
         )
 
     def index(self, name: str) -> int:
@@ -314,6 +327,14 @@ class Moments:
             [2.0 * np.sum(P * Q.T) + 4.0 * m @ P @ H @ m for Q, H in zip(products, full, strict=True)] for P in products
         ]
         return self.rows * np.array(covariance)
+
+
+def check_people(release: Release) -> None:
+    """Raise `EstimationError` where rows do not count for 1 each: a figure of weighted rows is not one of people."""
+    if release.weighting is not None:
+        raise EstimationError(
+            f"{release.weighting}, so counts, means and shares in this release are not those of people. {PEOPLE_HINT}"
+        )
 
 
 class ResidualProducts(NamedTuple):

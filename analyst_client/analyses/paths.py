@@ -39,6 +39,8 @@ class ElasticNetPath(Displayable):
     intercept : ndarray of shape (L,)
     term_names : tuple of str
     target : str
+    notes : tuple of str
+        Caveats of weighted rows and of parts of a release.
     """
 
     alphas: FloatArray
@@ -47,6 +49,7 @@ class ElasticNetPath(Displayable):
     intercept: FloatArray
     term_names: tuple[str, ...]
     target: str
+    notes: tuple[str, ...] = ()
 
     def _view(self) -> View:
         heads = ("alpha", "terms", *self.term_names)
@@ -55,7 +58,7 @@ class ElasticNetPath(Displayable):
             for alpha, coef in zip(self.alphas, self.coef, strict=True)
         ]
         title = f"{self.target} by the lasso" if self.l1_ratio == 1.0 else f"{self.target} by the elastic net"
-        return (table(title, heads, rows, numeric=range(len(heads))), Note(NOTE))
+        return (table(title, heads, rows, numeric=range(len(heads))), Note(NOTE), *map(Note, self.notes))
 
     __repr__ = Displayable.__str__
 
@@ -181,7 +184,7 @@ def enet_path(
     L, offsets = raw_units(equations.terms, equations.target, equations.row_map)
     raw = whole @ L.T + offsets
     names = tuple(term.name for term in equations.terms[1:])
-    return ElasticNetPath(path, l1_ratio, raw[:, 1:], raw[:, 0], names, equations.target.name)
+    return ElasticNetPath(path, l1_ratio, raw[:, 1:], raw[:, 0], names, equations.target.name, moments.notes)
 
 
 def _penalties(s: FloatArray, l1_ratio: float) -> FloatArray:

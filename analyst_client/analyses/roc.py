@@ -13,7 +13,7 @@ from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Inline, View, facts, number, table, untrusted
 from analyst_client.errors import EstimationError
 from analyst_client.kinds.arrays import frozen
-from analyst_client.kinds.counts.table import LEVEL
+from analyst_client.level import takes_level
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -52,7 +52,8 @@ class RocCurve(Displayable):
     __repr__ = Displayable.__str__
 
 
-def roc_curve(counts: ContingencyTable, score: str, outcome: str, level: float = LEVEL) -> RocCurve:
+@takes_level
+def roc_curve(counts: ContingencyTable, score: str, outcome: str, level: float = 0.95) -> RocCurve:
     r"""Return the receiver operating characteristic of a binned score, and the area under it.
 
     Parameters
@@ -64,7 +65,7 @@ def roc_curve(counts: ContingencyTable, score: str, outcome: str, level: float =
     outcome : str
         A factor with two levels, of which the last one is the outcome.
     level : float
-        Coverage of the area's set, in (0, 1).
+        Coverage of the area's set, in [0.5, 1).
 
     Returns
     -------
@@ -74,7 +75,7 @@ def roc_curve(counts: ContingencyTable, score: str, outcome: str, level: float =
     Raises
     ------
     ValueError
-        When there is no such factor, or `level` is not in (0, 1).
+        When there is no such factor, or `level` is not in [0.5, 1).
     EstimationError
         When `outcome` has not two levels, or the noise hides one of them.
 
@@ -121,11 +122,6 @@ def area_of(cells: FloatArray, noise: CellNoise, level: float) -> tuple[FloatArr
     -------
     tuple of ndarray
         Of shape (...) each.
-
-    Raises
-    ------
-    ValueError
-        When `level` is not in (0, 1).
     """
     B = cells.shape[-2]
     y, x = cells[..., 0], cells[..., 1]

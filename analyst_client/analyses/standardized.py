@@ -6,13 +6,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from analyst_client.analyses.advice import fit_notes
 from analyst_client.analyses.inversion import normal_quantile
 from analyst_client.analyses.moments import Moments, make_form
 from analyst_client.errors import EstimationError
 from analyst_client.estimators.ridge import OLS
-from analyst_client.inference.estimates import Estimate, EstimateTable, warned
-from analyst_client.inference.results import check_alpha
+from analyst_client.inference.estimates import Estimate, EstimateTable
 from analyst_client.kinds.gram.release import Release
+from analyst_client.level import takes_level
 
 FloatArray = NDArray[np.float64]
 NOTE = (
@@ -21,12 +22,13 @@ NOTE = (
 )
 
 
+@takes_level
 def standardized_coefficients(
     release: Release,
     target: str | None = None,
     features: Sequence[str] | None = None,
     *,
-    alpha: float = 0.05,
+    level: float = 0.95,
 ) -> EstimateTable:
     r"""Return the coefficients of least squares in standard deviations of target and terms.
 
@@ -38,8 +40,8 @@ def standardized_coefficients(
         A target, or a numeric or boolean feature; needed where there are several targets.
     features : sequence of str, optional
         Columns that explain. Default all but the target.
-    alpha : float
-        1 less the coverage, in (0, 1).
+    level : float
+        Probability that an interval holds the truth, in [0.5, 1).
 
     Returns
     -------
@@ -82,7 +84,7 @@ def standardized_coefficients(
     squares = np.diag(spreads.values)
     if not np.all(squares > 0.0):
         raise EstimationError("the noise hides how a term or the target varies, so that nothing can be standardised")
-    quantile, found = normal_quantile(check_alpha(alpha)), []
+    quantile, found = normal_quantile(level), []
     for k, (j, pvalue) in enumerate(zip(terms, results.pvalues[1:], strict=True)):
         ratio = math.sqrt(squares[k] / squares[-1])
         value = -float(residuals[0, j]) * ratio
@@ -96,4 +98,4 @@ def standardized_coefficients(
         name = moments.variables[j].name
         found.append(Estimate((name,), value, error, value - quantile * error, value + quantile * error, float(pvalue)))
     title = f"Standardised coefficients of {results.equations.target.name}"
-    return EstimateTable(title, ("term",), tuple(found), (NOTE, *warned(fit.caveats(alpha))), alpha)
+    return EstimateTable(title, ("term",), tuple(found), (NOTE, *fit_notes(fit, level=level)), level)

@@ -20,7 +20,7 @@ from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Inline, Note, View, join, number, quiet, table, untrusted
 from analyst_client.errors import EstimationError
 from analyst_client.kinds.arrays import frozen
-from analyst_client.kinds.counts.table import LEVEL
+from analyst_client.level import takes_level
 
 HIDDEN = 4.0
 """Deviations of its noise below which a number at risk tells nothing that can be divided by."""
@@ -87,8 +87,9 @@ class SurvivalCurves(Displayable):
     __repr__ = Displayable.__str__
 
 
+@takes_level
 def kaplan_meier(
-    counts: ContingencyTable, time: str, event: str, group: str | None = None, level: float = LEVEL
+    counts: ContingencyTable, time: str, event: str, group: str | None = None, level: float = 0.95
 ) -> SurvivalCurves:
     r"""Estimate survival from a table of time by event.
 
@@ -103,7 +104,7 @@ def kaplan_meier(
     group : str, optional
         Default all rows are one group.
     level : float
-        Coverage of the intervals, in (0, 1).
+        Coverage of the intervals, in [0.5, 1).
 
     Returns
     -------
@@ -113,7 +114,7 @@ def kaplan_meier(
     Raises
     ------
     ValueError
-        When there is no such factor, or `level` is not in (0, 1).
+        When there is no such factor, or `level` is not in [0.5, 1).
     EstimationError
         When `time` has no edges, or `event` not two levels.
 
@@ -158,11 +159,6 @@ def survival_of(cells: FloatArray, noise: CellNoise, level: float) -> tuple[Floa
     -------
     tuple of ndarray
         Of shapes (..., T) thrice, (..., T, T) and (..., T).
-
-    Raises
-    ------
-    ValueError
-        When `level` is not in (0, 1).
     """
     T = cells.shape[-2]
     at_risk = np.cumsum(cells.sum(axis=-1)[..., ::-1], axis=-1)[..., ::-1]
@@ -312,8 +308,9 @@ class EventRates(Displayable):
     __repr__ = Displayable.__str__
 
 
+@takes_level
 def event_rates(
-    counts: ContingencyTable, time: str, event: str, group: str | None = None, level: float = LEVEL
+    counts: ContingencyTable, time: str, event: str, group: str | None = None, level: float = 0.95
 ) -> EventRates:
     r"""Estimate events per unit of time at risk, and their ratios to the first group's.
 
@@ -324,7 +321,7 @@ def event_rates(
     time, event, group : str
         As of `kaplan_meier`.
     level : float
-        Coverage of the sets, in (0, 1).
+        Coverage of the sets, in [0.5, 1).
 
     Returns
     -------
@@ -334,7 +331,7 @@ def event_rates(
     Raises
     ------
     ValueError
-        When there is no such factor, or `level` is not in (0, 1).
+        When there is no such factor, or `level` is not in [0.5, 1).
     EstimationError
         When `time` has no edges, or `event` not two levels.
 
@@ -405,11 +402,6 @@ def rate_quadratic(sums: FloatArray, noise: CellNoise, level: float) -> tuple[Fl
     -------
     tuple of ndarray
         Of shape (...) each.
-
-    Raises
-    ------
-    ValueError
-        When `level` is not in (0, 1).
     """
     d, t = sums[..., 0], np.maximum(sums[..., 1], 0.0)
     V = noise.covariance

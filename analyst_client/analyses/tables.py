@@ -26,8 +26,9 @@ from analyst_client.errors import EstimationError
 from analyst_client.inference.noise import LAPLACE_EXCESS_KURTOSIS
 from analyst_client.kinds.arrays import frozen
 from analyst_client.kinds.counts.consistency import SD_MIN
-from analyst_client.kinds.counts.table import LEVEL, Estimate, Table
+from analyst_client.kinds.counts.table import Estimate, Table
 from analyst_client.kinds.gram.release import Release
+from analyst_client.level import takes_level
 
 SINGULAR = 1e-12
 CELLS_MAX = 3_000
@@ -361,7 +362,8 @@ class ContingencyTable(Displayable):
         V = np.diag(self._rows() * p) + self.covariance
         return self._test("goodness of fit", (np.eye(len(p)) - p[:, None])[:-1], V)
 
-    def proportions(self, within: str | None = None, level: float = LEVEL) -> Estimate:
+    @takes_level
+    def proportions(self, within: str | None = None, level: float = 0.95) -> Estimate:
         r"""Return proportions of the population, with intervals, one cell at a time.
 
         Parameters
@@ -369,7 +371,7 @@ class ContingencyTable(Displayable):
         within : str, optional
             A factor, within each level of which proportions add up to 1. Default they do over the whole table.
         level : float
-            Coverage of each interval, in (0, 1).
+            Coverage of each interval, in [0.5, 1).
 
         Returns
         -------
@@ -379,7 +381,7 @@ class ContingencyTable(Displayable):
         Raises
         ------
         ValueError
-            When there is no such factor, or `level` is not in (0, 1).
+            When there is no such factor, or `level` is not in [0.5, 1).
 
         Notes
         -----
@@ -390,7 +392,6 @@ class ContingencyTable(Displayable):
         (`analyst_client.analyses.quadrics.critical_square`). Where the noise does not tell n from 0 it is all of
         [0, 1].
         """
-        normal_square(level)  # refuses a wrong level
         labels = np.zeros(self.values.shape, dtype=np.intp)
         if within is not None:
             place = self._place_of(within)
@@ -415,13 +416,14 @@ class ContingencyTable(Displayable):
         low, high = (side.reshape(self.values.shape) for side in limits.T)
         return Estimate(frozen(values.reshape(self.values.shape)), frozen(low), frozen(high), level)
 
-    def odds_ratio(self, level: float = LEVEL) -> Effect:
+    @takes_level
+    def odds_ratio(self, level: float = 0.95) -> Effect:
         """Return the odds of the second factor's last level, in the last level of the first over those in its first.
 
         Parameters
         ----------
         level : float
-            Coverage, in (0, 1).
+            Coverage, in [0.5, 1).
 
         Returns
         -------
@@ -431,7 +433,7 @@ class ContingencyTable(Displayable):
         Raises
         ------
         ValueError
-            When `level` is not in (0, 1).
+            When `level` is not in [0.5, 1).
         EstimationError
             When the table has not 2 × 2 cells.
         """
@@ -439,13 +441,14 @@ class ContingencyTable(Displayable):
         value = _ratio(x[1] * y[0], y[1] * x[0])
         return self._ratio(f"odds ratio of {self._compared}", value, bilinear(X1, Y0), bilinear(Y1, X0), level)
 
-    def risk_ratio(self, level: float = LEVEL) -> Effect:
+    @takes_level
+    def risk_ratio(self, level: float = 0.95) -> Effect:
         r"""Return the risk of the second factor's last level, in the last level of the first over that in its first.
 
         Parameters
         ----------
         level : float
-            Coverage, in (0, 1).
+            Coverage, in [0.5, 1).
 
         Returns
         -------
@@ -455,7 +458,7 @@ class ContingencyTable(Displayable):
         Raises
         ------
         ValueError
-            When `level` is not in (0, 1).
+            When `level` is not in [0.5, 1).
         EstimationError
             When the table has not 2 × 2 cells.
 
@@ -472,13 +475,14 @@ class ContingencyTable(Displayable):
         above, below = bilinear(X1, X0 + Y0), bilinear(X0, X1 + Y1)
         return self._ratio(f"risk ratio of {self._compared}", value, above, below, level)
 
-    def risk_difference(self, level: float = LEVEL) -> Effect:
+    @takes_level
+    def risk_difference(self, level: float = 0.95) -> Effect:
         """Return the risk of the second factor's last level, in the last level of the first less that in its first.
 
         Parameters
         ----------
         level : float
-            Coverage, in (0, 1).
+            Coverage, in [0.5, 1).
 
         Returns
         -------
@@ -488,7 +492,7 @@ class ContingencyTable(Displayable):
         Raises
         ------
         ValueError
-            When `level` is not in (0, 1).
+            When `level` is not in [0.5, 1).
         EstimationError
             When the table has not 2 × 2 cells.
         """

@@ -1,8 +1,10 @@
 """Two-sample t test of a number by a boolean column, or by two levels of a category."""
 
+from analyst_client.analyses.advice import fit_notes
 from analyst_client.estimators.ridge import OLS
-from analyst_client.inference.estimates import Estimate, EstimateTable, warned
+from analyst_client.inference.estimates import Estimate, EstimateTable
 from analyst_client.kinds.gram.release import Release
+from analyst_client.level import takes_level
 
 NOTE = (
     "One variance within all groups, as Student's test has it. Interval and p invert the score test (Fieller), privacy "
@@ -10,13 +12,14 @@ NOTE = (
 )
 
 
+@takes_level
 def ttest_ind(
     release: Release,
     target: str,
     by: str,
     *,
     levels: tuple[str, str] | None = None,
-    alpha: float = 0.05,
+    level: float = 0.95,
 ) -> EstimateTable:
     """Compare the mean of a number in two groups: Student's two-sample t test.
 
@@ -30,8 +33,8 @@ def ttest_ind(
         A boolean or categorical feature.
     levels : tuple of str, optional
         Two levels a and b, for the mean of a less that of b. Default the second less the first, of a column with two.
-    alpha : float
-        1 less the coverage, in (0, 1).
+    level : float
+        Probability that an interval holds the truth, in [0.5, 1).
 
     Returns
     -------
@@ -66,19 +69,19 @@ def ttest_ind(
         if len(column.levels) != 2:
             raise ValueError(f"{by!r} has {len(column.levels)} levels: say which two, as levels=")
         levels = (column.levels[1], column.levels[0])
-    unknown = [level for level in levels if level not in column.levels]
+    unknown = [group for group in levels if group not in column.levels]
     if unknown or len(set(levels)) != 2:
         raise ValueError(f"levels must be two of {', '.join(column.levels)}, not {', '.join(levels)}")
     fit = OLS().fit(release, target, features=[by])
     contrast = [0.0] * len(fit.param_names_)
-    for sign, level in zip((1.0, -1.0), levels, strict=True):
-        name = by if column.type == "boolean" else f"{by}[{level}]"
-        if name in fit.param_names_ and (column.type != "boolean" or level == column.levels[1]):
+    for sign, group in zip((1.0, -1.0), levels, strict=True):
+        name = by if column.type == "boolean" else f"{by}[{group}]"
+        if name in fit.param_names_ and (column.type != "boolean" or group == column.levels[1]):
             contrast[list(fit.param_names_).index(name)] = sign
-    (one,) = fit.t_test([contrast], alpha).estimates
+    (one,) = fit.t_test([contrast], level).estimates
     difference = Estimate(
         (f"{levels[0]} − {levels[1]}",), one.value, one.std_error, one.conf_low, one.conf_high, one.pvalue
     )
     return EstimateTable(
-        f"{target} by {by}", ("difference of means",), (difference,), (NOTE, *warned(fit.caveats(alpha))), alpha
+        f"{target} by {by}", ("difference of means",), (difference,), (NOTE, *fit_notes(fit, level=level)), level
     )

@@ -14,6 +14,7 @@ from analyst_client.estimators.plausibility import check_plausible
 from analyst_client.estimators.warn import warn_caller
 from analyst_client.inference.agreement import SiteError, site_error
 from analyst_client.inference.equations import Equations
+from analyst_client.inference.multiplicity import note_model
 from analyst_client.inference.pooling import own_equations, pool, without_site
 from analyst_client.inference.posterior import CoefficientDraws
 from analyst_client.inference.prediction import mean_intervals, value_intervals
@@ -22,6 +23,7 @@ from analyst_client.inference.summary import agreement_warnings, bias_warnings, 
 from analyst_client.inference.units import raw_units
 from analyst_client.kinds.gram.design import design_matrix, map_rows, values_beyond
 from analyst_client.kinds.gram.release import Release
+from analyst_client.level import takes_level
 from analyst_client.schema.columns import Column, Term, stored_columns
 
 FloatArray = NDArray[np.float64]
@@ -176,6 +178,8 @@ class LinearFit(Estimator, InferenceMixin, ABC):
         first = pooled[0]
         results, found = [], []
         for equations in pooled:
+            names = [term.name for term in equations.terms]
+            note_model((site.release for site in equations.sites), equations.target.name, names)
             results.append(TargetResults(equations, self._solve(equations)))
             found.append([getattr(self, name) for name in self._target_attributes])
         self.results_, self.fitted_params_ = tuple(results), self.get_params()
@@ -282,8 +286,9 @@ class LinearFit(Estimator, InferenceMixin, ABC):
             raise ValueError("R² needs values of y that differ")
         return float(np.mean(1.0 - residual / total))
 
+    @takes_level
     def predict_interval(
-        self, X: Any, alpha: float = 0.05, *, mean: bool = False, clip: bool | None = None
+        self, X: Any, level: float = 0.95, *, mean: bool = False, clip: bool | None = None
     ) -> FloatArray:
         """Return intervals that hold new values of the target with the stated probability, privacy noise included.
 
@@ -291,8 +296,8 @@ class LinearFit(Estimator, InferenceMixin, ABC):
         ----------
         X : data frame, or array-like of shape (n, n_features_in_)
             As for `predict`.
-        alpha : float
-            1 less the coverage, in (0, 1).
+        level : float
+            Probability that an interval holds the truth, in [0.5, 1).
         mean : bool
             Intervals for the mean at each row instead of a new value.
         clip : bool, optional
@@ -312,7 +317,7 @@ class LinearFit(Estimator, InferenceMixin, ABC):
         known = ~np.isnan(matrix).any(axis=1)
         found = np.full((len(matrix), len(self.results_), 2), np.nan)
         for t, (results, target) in enumerate(zip(self.results_, self.targets_, strict=True)):
-            center, half = (mean_intervals if mean else value_intervals)(results, matrix[known], alpha)
+            center, half = (mean_intervals if mean else value_intervals)(results, matrix[known], level)
             center = np.where(np.isfinite(half), center, 0.0)
             ends = np.column_stack([center - half, center + half])
             found[known, t] = target.center + target.scale * ends

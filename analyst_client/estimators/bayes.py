@@ -15,12 +15,14 @@ from analyst_client.estimators.warn import warn_caller
 from analyst_client.inference.corrected_posterior import draw_posterior
 from analyst_client.inference.equations import Equations
 from analyst_client.inference.evidence import Evidence
+from analyst_client.inference.multiplicity import Family
 from analyst_client.inference.posterior import CoefficientDraws, PosteriorDraws, sample_plugin_posterior
 from analyst_client.inference.prior import Prior
 from analyst_client.inference.results import Bound, IntervalMethod, Solution, TargetResults
 from analyst_client.inference.shrinkage import normal_posterior
 from analyst_client.inference.summary import Summary, summarise_posterior, variance_warnings
 from analyst_client.kinds.gram.release import Release
+from analyst_client.level import takes_level
 from analyst_client.refinement.inference import corrected_equations
 from analyst_client.refinement.plan import Refined
 from analyst_client.refinement.refinement import Refinement
@@ -70,34 +72,43 @@ class PosteriorFit(LinearFit):
         raw: FloatArray = self._drawn_of(results).beta @ results.contrasts.T + results.offsets
         return raw
 
+    @takes_level
     def conf_int(
-        self, alpha: float = 0.05, method: IntervalMethod = "posterior", bound: Bound | None = None
+        self,
+        level: float = 0.95,
+        method: IntervalMethod = "posterior",
+        bound: Bound | None = None,
+        *,
+        simultaneous: bool | Family = False,
     ) -> FloatArray:
         """Return credible intervals, or with another `method` confidence intervals.
 
         Parameters
         ----------
-        alpha : float
-            1 less the probability, in (0, 1).
+        level : float
+            Probability that an interval holds the truth, in [0.5, 1).
         method : str
             ``"posterior"`` are equal-tailed intervals of the draws; the others are those of `LinearFit.conf_int`.
         bound : float or mapping of str to float, optional
             As for `LinearFit.conf_int`, with ``"fieller"``.
+        simultaneous : bool or str
+            As for `LinearFit.conf_int`, with ``"fieller"`` or ``"delta"``.
 
         Returns
         -------
         ndarray of shape (P, 2) or (T, P, 2)
             Raw units.
         """
-        return self._intervals(alpha, method, bound)
+        return self._intervals(level, method, bound, simultaneous)
 
-    def summary(self, alpha: float = 0.05, target: str | None = None, bound: Bound | None = None) -> Summary:
+    @takes_level
+    def summary(self, level: float = 0.95, target: str | None = None, bound: Bound | None = None) -> Summary:
         """Return a table of posterior means, deviations and intervals, with what the draws are worth.
 
         Parameters
         ----------
-        alpha : float
-            1 less the probability, in (0, 1).
+        level : float
+            Probability that an interval holds the truth, in [0.5, 1).
         target : str, optional
             One of the targets; needed where the fit has several.
         bound : float or mapping of str to float, optional
@@ -109,11 +120,11 @@ class PosteriorFit(LinearFit):
             Printed, it is text.
         """
         if bound is not None:
-            return super().summary(alpha, target, bound)
+            return super().summary(level, target, bound)
         results = self._results_of(target)
         drawn = self._drawn_of(results)
         draws = self.posterior_draws(target)
-        return summarise_posterior(repr(self), results, drawn, draws, alpha, self._own_caveats(results))
+        return summarise_posterior(repr(self), results, drawn, draws, level, self._own_caveats(results), self._spent())
 
     def to_inference_data(self, target: str | None = None) -> Any:
         """Return the draws for ArviZ: an `InferenceData`, or from version 1 of ArviZ a `DataTree`. Needs ArviZ.

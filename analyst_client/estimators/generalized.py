@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from analyst_client.errors import EstimationError
 from analyst_client.estimators.base import coded_rows
 from analyst_client.estimators.refinement_fit import RefinementFit, count_rows
-from analyst_client.inference.results import check_alpha
 from analyst_client.inference.summary import Summary, number, p_text, percent_of
 from analyst_client.inference.units import raw_units
+from analyst_client.level import takes_level
 from analyst_client.refinement.generalized import RefinedGeneralized
 from analyst_client.refinement.information import Likelihood, likelihood
 from analyst_client.refinement.refinement import Refinement
@@ -149,13 +149,14 @@ class GeneralizedFit(RefinementFit):
         errors: FloatArray = np.sqrt(np.diag(self.cov_params(robust=True)))
         return errors
 
-    def conf_int(self, alpha: float = 0.05, *, robust: bool = False) -> FloatArray:
+    @takes_level
+    def conf_int(self, level: float = 0.95, *, robust: bool = False) -> FloatArray:
         """Return confidence intervals of the parameters, on the scale of the link, privacy noise included.
 
         Parameters
         ----------
-        alpha : float
-            1 less the coverage, in (0, 1).
+        level : float
+            Probability that an interval holds the truth, in [0.5, 1).
         robust : bool
             As for `cov_params`.
 
@@ -169,7 +170,7 @@ class GeneralizedFit(RefinementFit):
         EstimationError
             As for `cov_params`.
         """
-        half = NormalDist().inv_cdf(1.0 - check_alpha(alpha) / 2.0) * np.sqrt(np.diag(self.cov_params(robust=robust)))
+        half = NormalDist().inv_cdf((1.0 + level) / 2.0) * np.sqrt(np.diag(self.cov_params(robust=robust)))
         center = self._forms @ self._likelihood.theta
         return np.column_stack([center - half, center + half])
 
@@ -197,13 +198,14 @@ class GeneralizedFit(RefinementFit):
             )
         return tuple(said)
 
-    def summary(self, alpha: float = 0.05, *, robust: bool = False) -> Summary:
+    @takes_level
+    def summary(self, level: float = 0.95, *, robust: bool = False) -> Summary:
         """Return a table of coefficients, their exponentials and intervals, and what to beware of.
 
         Parameters
         ----------
-        alpha : float
-            1 less the coverage, in (0, 1).
+        level : float
+            Probability that an interval holds the truth, in [0.5, 1).
         robust : bool
             As for `cov_params`.
 
@@ -222,10 +224,10 @@ class GeneralizedFit(RefinementFit):
         said = "Coefficients are shrunk as far as the noise asks for; intervals and tests are not."
         try:
             errors = np.sqrt(np.diag(self.cov_params(robust=robust))).tolist()
-            low, high = self.conf_int(alpha, robust=robust).T.tolist()
+            low, high = self.conf_int(level, robust=robust).T.tolist()
             columns["robust std err" if robust else "std err"] = [number(error) for error in errors]
             columns["p"] = [p_text(p) for p in self.pvalues(robust=robust).tolist()]
-            columns |= {f"{percent_of(alpha)} from": list(map(number, low)), "to": list(map(number, high))}
+            columns |= {f"{percent_of(level)} from": list(map(number, low)), "to": list(map(number, high))}
         except EstimationError as error:
             said = f"Warning: {error}."
         names, values = self.param_names_.tolist(), self.params_.tolist()

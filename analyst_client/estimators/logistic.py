@@ -13,13 +13,15 @@ from analyst_client.estimators.generalized import CASES_PER_TERM, GeneralizedFit
 from analyst_client.estimators.linalg import invert_symmetric
 from analyst_client.estimators.warn import warn_caller
 from analyst_client.inference.equations import Equations
+from analyst_client.inference.heads import NOT_TOLD, head_of
 from analyst_client.inference.normal_index import NODE_WEIGHTS, NODES, crossing, offset_of, sigmoid
 from analyst_client.inference.pooling import as_releases
 from analyst_client.inference.results import Solution, TargetResults
 from analyst_client.inference.shrinkage import WienerFilter
-from analyst_client.inference.summary import Summary, agreement_warnings, number, p_text
+from analyst_client.inference.summary import Summary, agreement_warnings, number, p_columns
 from analyst_client.kinds.gram.design import code
 from analyst_client.kinds.gram.release import Release
+from analyst_client.level import takes_level
 from analyst_client.refinement.refinement import Refinement
 from analyst_client.schema.columns import Column, Term
 
@@ -239,13 +241,14 @@ class LogisticRegression(GeneralizedFit):
             )
         return (*found, *agreement_warnings(results.equations))
 
-    def summary(self, alpha: float = 0.05, *, robust: bool = False) -> Summary:
+    @takes_level
+    def summary(self, level: float = 0.95, *, robust: bool = False) -> Summary:
         """Return a table of log odds, odds ratios and p-values, and what to beware of.
 
         Parameters
         ----------
-        alpha : float
-            1 less the coverage of intervals, in (0, 1); of a refinement.
+        level : float
+            Probability that an interval holds the truth, in [0.5, 1); of a refinement.
         robust : bool
             As for `cov_params`; of a refinement.
 
@@ -256,11 +259,11 @@ class LogisticRegression(GeneralizedFit):
         """
         self._check_fitted()
         if hasattr(self, "refined_"):
-            return super().summary(alpha, robust=robust)
+            return super().summary(level, robust=robust)
         equations = self.linear_.results_[0].equations
         stated = (
-            ("rows, weighted and noisy", f"{equations.rows:,.0f}"),
-            ("base rate", number(self.base_rate_)),
+            *head_of(equations),
+            ("base rate", NOT_TOLD if equations.people is None else number(self.base_rate_)),
             ("sd of the log odds", number(self.spread_)),
         )
         said = (
@@ -268,7 +271,7 @@ class LogisticRegression(GeneralizedFit):
             "projection, which is 0 where a coefficient is, for normal features."
         )
         coefficients = dict(zip(self.term_names_.tolist(), self.coef_.tolist(), strict=True))
-        columns = {"p (linear)": ["–" if math.isnan(p) else p_text(p) for p in self._pvalues()]}
+        columns = {f"{name} (linear)": texts for name, texts in p_columns(np.array(self._pvalues()), 0).items()}
         return self._table(equations.target.name, stated, "log odds", coefficients, columns, said)
 
     def _pvalues(self) -> list[float]:
@@ -412,7 +415,8 @@ def link_warnings(fit: LogisticRegression, results: TargetResults) -> list[str]:
     noise = math.sqrt(float(equations.noise_covariance(np.zeros(len(gram)))[0, 0]))
     if cases < max(CASES_PER_TERM * len(gram), 3.0 * noise):
         found.append(
-            f"the rarer class has about {cases:,.0f} rows, with noise of ± {noise:,.0f}: too few for {len(gram)} terms."
+            f"the rarer class counts for about {cases:,.0f} rows, with noise of ± {noise:,.0f}: too few for "
+            f"{len(gram)} terms."
         )
     found += separation_warnings("the log odds have", fit.spread_)
     theta, mean = fit.linear_.scaled_coef_, gram[0] / rows

@@ -21,6 +21,7 @@ from analyst_client.inference.contrasts import (
     read_constraints,
 )
 from analyst_client.inference.estimates import EstimateTable
+from analyst_client.inference.multiplicity import Family
 from analyst_client.inference.posterior import CoefficientDraws
 from analyst_client.inference.results import Bound, Identification, IntervalMethod, TargetResults, TestResult
 from analyst_client.inference.score import ConfidenceSet
@@ -34,6 +35,7 @@ from analyst_client.inference.summary import (
     tidy,
     warnings_of,
 )
+from analyst_client.level import takes_level
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,15 +77,21 @@ class InferenceMixin:
         found: FloatArray = self._of_each_target(lambda results: results.params)
         return found
 
+    @takes_level
     def conf_int(
-        self, alpha: float = 0.05, method: IntervalMethod = "fieller", bound: Bound | None = None
+        self,
+        level: float = 0.95,
+        method: IntervalMethod = "fieller",
+        bound: Bound | None = None,
+        *,
+        simultaneous: bool | Family = False,
     ) -> FloatArray:
         r"""Return confidence intervals of the true coefficients, privacy noise included.
 
         Parameters
         ----------
-        alpha : float
-            1 less the coverage, in (0, 1).
+        level : float
+            Probability that an interval holds the truth, in [0.5, 1).
         method : str
             ``"fieller"`` inverts the score test: the stated coverage whatever the noise, unbounded where the data do
             not say more. ``"delta"`` takes the noise in XᵀX as small, and the estimator as unbiased. ``"bootstrap"``
@@ -95,6 +103,11 @@ class InferenceMixin:
             units. A number: the root of the sum of squares of all effects, in units of the target, where the effect of
             a term is what it adds from the middle of its declared bounds to an end. It makes intervals finite that the
             release alone leaves unbounded. They hold if the bound is true, and rest on it.
+        simultaneous : bool or str
+            Whether the intervals of a family of slopes hold all together with the stated coverage. True or ``"fit"``:
+            the slopes of this fit, of each target apart. ``"release"``: those of every fit that the columns of the
+            release allow, so that a model may be chosen after others were seen. The constant is in no family. With
+            ``"bootstrap"`` and ``"posterior"`` there is none.
 
         Returns
         -------
@@ -113,18 +126,26 @@ class InferenceMixin:
             When ``"delta"`` or ``"bootstrap"`` is asked for and the noise is too large for it, or ``"posterior"`` and
             that is mostly the prior's or its chains have not mixed. When no value of a parameter agrees with both the
             `bound` and the release: its interval is then NaN.
-        """
-        return self._intervals(alpha, method, bound)
 
-    def _intervals(self, alpha: float, method: IntervalMethod, bound: Bound | None) -> FloatArray:
+        Notes
+        -----
+        Simultaneous intervals of m slopes are those of coverage :math:`1-\alpha/m` (Bonferroni). That holds however
+        the slopes depend on each other, and for unbounded sets, and is shorter than projections of the joint region
+        (Scheffé) for as many slopes as terms: 2.81 against 4.28 standard errors for ten.
+        """
+        return self._intervals(level, method, bound, simultaneous)
+
+    def _intervals(
+        self, level: float, method: IntervalMethod, bound: Bound | None, simultaneous: bool | Family
+    ) -> FloatArray:
         """Return what `conf_int` does, with its warnings, which are of the line that called it."""
-        found: FloatArray = self._of_each_target(lambda results: results.conf_int(alpha, method, bound))
+        found: FloatArray = self._of_each_target(lambda results: results.conf_int(level, method, bound, simultaneous))
         said: list[str] = []
         for results, intervals in zip(self.results_, found.reshape(len(self.results_), -1, 2), strict=True):
             said += bound_warnings(results, intervals)
             if method in {"delta", "bootstrap"}:
                 lead = f"{method!r} takes the noise in XᵀX as small, and it is not: use 'fieller'. By that, "
-                said += [lead + text for text in identification_warnings(results, alpha)]
+                said += [lead + text for text in identification_warnings(results, level)]
             elif method == "posterior" and not isinstance(results.solution.posterior, CoefficientDraws):  # as `fit` has
                 said += posterior_warnings(results, results.posterior)
         for text in said:
@@ -146,6 +167,29 @@ class InferenceMixin:
     def pvalues(self) -> FloatArray:
         """P-values of each parameter being 0, of shape (P,) or (T, P), from the statistic that intervals invert."""
         found: FloatArray = self._of_each_target(lambda results: results.pvalues)
+        return found
+
+    def adjusted_pvalues(self, family: Family = "fit") -> FloatArray:
+        """Return p-values that allow for a family of slopes: any true hypothesis has one below α with probability ≤ α.
+
+        Parameters
+        ----------
+        family : str
+            ``"fit"``: the slopes of this fit, of each target apart, by Holm's method. ``"release"``: those of every
+            fit that the columns of the release allow, m times the p-value (Bonferroni), so that a model may be chosen
+            after others were seen.
+
+        Returns
+        -------
+        ndarray of shape (P,) or (T, P)
+            The constant is in no family, and keeps its own.
+
+        Raises
+        ------
+        ValueError
+            When there is no such family.
+        """
+        found: FloatArray = self._of_each_target(lambda results: results.adjusted_pvalues(family))
         return found
 
     @property
@@ -179,9 +223,10 @@ class InferenceMixin:
         )
         return found
 
-    def rsquared_interval(self, alpha: float = 0.05) -> FloatArray:
+    @takes_level
+    def rsquared_interval(self, level: float = 0.95) -> FloatArray:
         """Return a confidence interval of R², of shape (2,) or (T, 2)."""
-        found = self._of_each_target(lambda results: results.rsquared_interval(alpha))
+        found = self._of_each_target(lambda results: results.rsquared_interval(level))
         return np.asarray(found, dtype=np.float64)
 
     @property
@@ -190,13 +235,14 @@ class InferenceMixin:
         found: float | FloatArray = self._of_each_target(lambda results: results.scale)
         return found
 
-    def confidence_sets(self, alpha: float = 0.05, target: str | None = None) -> dict[str, ConfidenceSet]:
+    @takes_level
+    def confidence_sets(self, level: float = 0.95, target: str | None = None) -> dict[str, ConfidenceSet]:
         """Return the confidence set of each parameter by name; unlike `conf_int`, with its gap where it has one.
 
         Parameters
         ----------
-        alpha : float
-            1 less the coverage, in (0, 1).
+        level : float
+            Probability that an interval holds the truth, in [0.5, 1).
         target : str, optional
             One of the targets; needed where the fit has several.
 
@@ -206,7 +252,7 @@ class InferenceMixin:
             Raw units: an interval, two rays with a gap between them, or the whole line.
         """
         results = self._results_of(target)
-        return dict(zip(results.names, results.confidence_sets(alpha), strict=True))
+        return dict(zip(results.names, results.confidence_sets(level), strict=True))
 
     def f_test(self, hypothesis: Hypothesis | None = None, *, target: str | None = None) -> TestResult:
         """Test linear constraints on the coefficients together, in score form: F without noise.
@@ -233,15 +279,16 @@ class InferenceMixin:
         results = self._results_of(target)
         return results.f_test() if hypothesis is None else joint_test(results, read_constraints(hypothesis, results))
 
-    def t_test(self, hypothesis: Hypothesis, alpha: float = 0.05, *, target: str | None = None) -> EstimateTable:
+    @takes_level
+    def t_test(self, hypothesis: Hypothesis, level: float = 0.95, *, target: str | None = None) -> EstimateTable:
         """Estimate contrasts of the coefficients, and test each by itself.
 
         Parameters
         ----------
         hypothesis : str, sequence of str, or array-like of shape (q, P)
             As for `f_test`, such as ``"site[B] - site[C] = 0"``.
-        alpha : float
-            1 less the coverage, in (0, 1).
+        level : float
+            Probability that an interval holds the truth, in [0.5, 1).
         target : str, optional
             One of the targets; needed where the fit has several.
 
@@ -256,17 +303,18 @@ class InferenceMixin:
             When a hypothesis is no linear constraint, or constraints repeat or contradict one another.
         """
         results = self._results_of(target)
-        return estimate_contrasts(results, read_constraints(hypothesis, results), alpha)
+        return estimate_contrasts(results, read_constraints(hypothesis, results), level)
 
-    def raw_powers(self, alpha: float = 0.05, *, target: str | None = None) -> EstimateTable:
+    @takes_level
+    def raw_powers(self, level: float = 0.95, *, target: str | None = None) -> EstimateTable:
         """Estimate the coefficients of raw powers, and of their products, that the terms of the fit amount to.
 
         Legendre polynomials and products are multiplied out: an exact linear map of the same fit.
 
         Parameters
         ----------
-        alpha : float
-            1 less the coverage, in (0, 1).
+        level : float
+            Probability that an interval holds the truth, in [0.5, 1).
         target : str, optional
             One of the targets; needed where the fit has several.
 
@@ -275,15 +323,16 @@ class InferenceMixin:
         EstimateTable
             One row for each power, such as ``age^2`` or ``age^2:sex[M]``; levels and splines stand as they are.
         """
-        return estimate_powers(self._results_of(target), alpha)
+        return estimate_powers(self._results_of(target), level)
 
-    def combined_terms(self, alpha: float = 0.05, *, target: str | None = None) -> EstimateTable:
+    @takes_level
+    def combined_terms(self, level: float = 0.95, *, target: str | None = None) -> EstimateTable:
         """Estimate the coefficients of the terms that a release's combinations are made of.
 
         Parameters
         ----------
-        alpha : float
-            1 less the coverage of the intervals, in (0, 1).
+        level : float
+            Probability that an interval holds the truth, in [0.5, 1).
         target : str, optional
             One of the targets; needed where the fit has several.
 
@@ -298,7 +347,7 @@ class InferenceMixin:
         EstimationError
             When the fit is of no combinations; see `CombinedRows`.
         """
-        return estimate_combined(self._results_of(target), alpha)
+        return estimate_combined(self._results_of(target), level)
 
     def anova(self, target: str | None = None) -> AnovaTable:
         """Test each column given all others: analysis of variance, or of covariance, of type III.
@@ -319,13 +368,14 @@ class InferenceMixin:
         """Test that all releases of the fit have the same coefficients. Raise `EstimationError` for one release."""
         return heterogeneity_test(self._results_of(target).equations)
 
-    def identification(self, alpha: float = 0.05, target: str | None = None) -> Identification:
+    @takes_level
+    def identification(self, level: float = 0.95, target: str | None = None) -> Identification:
         """Say how far the data outweigh the noise, and what would bound the intervals.
 
         Parameters
         ----------
-        alpha : float
-            1 less the coverage, in (0, 1).
+        level : float
+            Probability that an interval holds the truth, in [0.5, 1).
         target : str, optional
             One of the targets; needed where the fit has several.
 
@@ -334,15 +384,16 @@ class InferenceMixin:
         Identification
             For the direction in which the data outweigh the noise least.
         """
-        return self._results_of(target).identification(alpha)
+        return self._results_of(target).identification(level)
 
-    def summary(self, alpha: float = 0.05, target: str | None = None, bound: Bound | None = None) -> Summary:
+    @takes_level
+    def summary(self, level: float = 0.95, target: str | None = None, bound: Bound | None = None) -> Summary:
         """Return a table of coefficients, what the fit is worth, and what to beware of; HTML in notebooks.
 
         Parameters
         ----------
-        alpha : float
-            1 less the coverage, in (0, 1).
+        level : float
+            Probability that an interval holds the truth, in [0.5, 1).
         target : str, optional
             One of the targets; needed where the fit has several.
         bound : float or mapping of str to float, optional
@@ -353,9 +404,14 @@ class InferenceMixin:
         Summary
             Printed, it is text.
         """
-        return summarise(repr(self), self._results_of(target), alpha, bound)
+        return summarise(repr(self), self._results_of(target), level, bound, self._spent())
 
-    def caveats(self, alpha: float = 0.05, target: str | None = None) -> tuple[str, ...]:
+    def _spent(self) -> str | None:
+        """Return the privacy that was spent, where the fit rests on more than its releases."""
+        return None
+
+    @takes_level
+    def caveats(self, level: float = 0.95, target: str | None = None) -> tuple[str, ...]:
         """Return what makes the fit less sure than its numbers look, as `summary` says it; empty where nothing does.
 
         Weak identification, releases that disagree, a target that seems to have been clipped to its bounds, standard
@@ -363,8 +419,8 @@ class InferenceMixin:
 
         Parameters
         ----------
-        alpha : float
-            1 less the coverage, in (0, 1).
+        level : float
+            Probability that an interval holds the truth, in [0.5, 1).
         target : str, optional
             One of the targets; needed where the fit has several.
 
@@ -375,19 +431,21 @@ class InferenceMixin:
         """
         results = self._results_of(target)
         posterior = posterior_warnings(results, results.solution.posterior)
-        return (*warnings_of(results, alpha), *posterior, *self._own_caveats(results))
+        return (*warnings_of(results, level), *posterior, *self._own_caveats(results))
 
     def _own_caveats(self, results: TargetResults) -> list[str]:
         """Return what to say of this estimator alone."""
         return []
 
-    def tidy(self, alpha: float = 0.05) -> "pd.DataFrame":
+    @takes_level
+    def tidy(self, level: float = 0.95) -> "pd.DataFrame":
         """Return a data frame with one row for each parameter and target. Needs pandas."""
-        return tidy(type(self).__name__, self._all_results(), alpha)
+        return tidy(type(self).__name__, self._all_results(), level)
 
-    def glance(self, alpha: float = 0.05) -> "pd.DataFrame":
+    @takes_level
+    def glance(self, level: float = 0.95) -> "pd.DataFrame":
         """Return a data frame with one row for each target: what the fit as a whole is worth. Needs pandas."""
-        return glance(type(self).__name__, self._all_results(), alpha)
+        return glance(type(self).__name__, self._all_results(), level)
 
     def _all_results(self) -> tuple[TargetResults, ...]:
         self._check_fitted()

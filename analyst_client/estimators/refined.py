@@ -11,6 +11,7 @@ from analyst_client.estimators.base import LinearFit
 from analyst_client.estimators.refinement_fit import RefinementFit, count_rows
 from analyst_client.estimators.warn import warn_caller
 from analyst_client.inference.equations import Equations
+from analyst_client.inference.multiplicity import Family
 from analyst_client.inference.results import Bound, IntervalMethod, Solution, TargetResults
 from analyst_client.inference.summary import variance_warnings
 from analyst_client.refinement.inference import corrected_equations
@@ -71,10 +72,15 @@ class RefinedRegression(RefinementFit, LinearFit):  # type: ignore[misc]  # `fit
         inverse = np.asarray(np.linalg.inv(equations.xtx), dtype=np.float64)
         return (TargetResults(equations, Solution(self.scaled_coef_, inverse)),)
 
-    def _intervals(self, alpha: float, method: IntervalMethod, bound: Bound | None) -> FloatArray:
+    def _spent(self) -> str | None:
+        return self.spent_
+
+    def _intervals(
+        self, level: float, method: IntervalMethod, bound: Bound | None, simultaneous: bool | Family
+    ) -> FloatArray:
         for text in variance_warnings(self.results_[0]):  # a summary says so by itself
             warn_caller(text, EstimationWarning)
-        return super()._intervals(alpha, method, bound)
+        return super()._intervals(level, method, bound, simultaneous)
 
     def _solve(self, equations: Equations) -> NoReturn:
         raise EstimationError("a refined regression is solved with its refinement, and no part of it")

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from analyst_client.errors import EstimationError
 from analyst_client.estimators.base import Estimator
+from analyst_client.inference.heads import spent_text
 from analyst_client.inference.units import raw_units
 from analyst_client.kinds.score.release import ScoreRelease
 from analyst_client.refinement.frame import Frame
@@ -27,6 +28,8 @@ class RefinementFit(Estimator, ABC):
     ----------
     refined_ : Refined or RefinedGeneralized
         Answers of the releases, in standard coordinates.
+    spent_ : str
+        Cost of all releases, as ε at δ; empty where nothing was charged.
     """
 
     _family: ClassVar[str]
@@ -34,6 +37,7 @@ class RefinementFit(Estimator, ABC):
     coef_: Any
     intercept_: Any
     refined_: Any
+    spent_: str
     columns_: tuple[Column, ...]
     terms_: tuple[Term, ...]
     term_names_: NDArray[np.object_]
@@ -75,6 +79,7 @@ class RefinementFit(Estimator, ABC):
             )
         check_family(refinement, self._family)
         self.refined_ = found = refinement.found
+        self.spent_ = spent_text(("refinement", getattr(answer, "cost", None)) for answer in refinement.releases)
         self.columns_, self.terms_, theta = (), (Term(CONSTANT, "constant"),), None
         if found.frame is not None and found.theta is not None:
             self.columns_, self.terms_ = read_columns(refinement, found.frame), found.frame.terms

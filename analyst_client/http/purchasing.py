@@ -15,6 +15,7 @@ from analyst_client.http.retry import delay_before, read_retry_after
 from analyst_client.http.session import OLDER_SOURCES, CuratorResponse, Session, dataset_path, path_segment
 from analyst_client.kinds.base import Request
 from analyst_client.ledger.trust import LedgerSnapshot
+from analyst_client.schema.administration import Held
 from analyst_client.schema.answers import Answer
 from analyst_client.schema.jobs import Job
 
@@ -62,14 +63,14 @@ class Purchasing:
             error.idempotency_key = key
             raise
 
-    def refresh(self, job: Job | str) -> tuple[Job, float | None]:
+    def refresh(self, job: Job | Held | str) -> tuple[Job, float | None]:
         """Return a job as it is now, and after how many seconds to look again."""
         if isinstance(job, Job) and job.id is None:
             return job, None
         response = self._session.ask("GET", job_path(job))
         return Job.read(response.body, key_of(job)), read_retry_after(response.http)
 
-    def wait(self, job: Job | str, wait_s: float | None) -> Answer:
+    def wait(self, job: Job | Held | str, wait_s: float | None) -> Answer:
         """Wait until a job ends, and return its release."""
         deadline = self._deadline(wait_s)
         try:
@@ -78,7 +79,7 @@ class Purchasing:
             error.idempotency_key = error.idempotency_key or key_of(job)
             raise
 
-    def cancel(self, job: Job | str) -> Job:
+    def cancel(self, job: Job | Held | str) -> Job:
         """Cancel a job that runs."""
         if isinstance(job, Job) and job.id is None:
             raise JobEndedError("the curator answered at once: there is no job to cancel", job=job)
@@ -167,12 +168,12 @@ class Purchasing:
         return self._transport.clock() + wait_s
 
 
-def job_path(job: Job | str) -> str:
+def job_path(job: Job | Held | str) -> str:
     """Return the path of a job."""
-    job_id = job.id if isinstance(job, Job) else job
+    job_id = job if isinstance(job, str) else job.id
     return f"/v1/jobs/{path_segment(job_id or '')}"
 
 
-def key_of(job: Job | str) -> str | None:
+def key_of(job: Job | Held | str) -> str | None:
     """Return the idempotency key of a job, where it is known."""
     return job.idempotency_key if isinstance(job, Job) else None

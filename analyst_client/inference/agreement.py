@@ -97,7 +97,7 @@ def heterogeneity_test(equations: Equations) -> HeterogeneityTest:
     return HeterogeneityTest(statistic, dof, p_value(statistic, least, kurtosis, dof))
 
 
-def random_effects(equations: Equations, contrasts: FloatArray, alpha: float) -> tuple[FloatArray, FloatArray]:
+def random_effects(equations: Equations, contrasts: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
     r"""Return centers and half lengths of intervals for the mean of contrasts over sites that differ, of shape (P,).
 
     Raises
@@ -126,7 +126,7 @@ def random_effects(equations: Equations, contrasts: FloatArray, alpha: float) ->
     for site in hospitals.sites:
         alone = Equations((site,), np.ones(1), equations.columns, equations.terms, equations.target)
         strength = min(alone.region_along(contrast[np.newaxis]).strength for contrast in contrasts)
-        if strength <= critical_value(alpha, alone.scale.dof, np.zeros(1))[0]:
+        if strength <= critical_value(level, alone.scale.dof, np.zeros(1))[0]:
             continue
         estimates.append(contrasts @ alone.solution)
         variances.append(np.sum((contrasts @ alone.region.covariance()) * contrasts, axis=1))
@@ -145,7 +145,7 @@ def random_effects(equations: Equations, contrasts: FloatArray, alpha: float) ->
         above = squares(middle)[1] > count - 1.0
         low, high = np.where(above, middle, low), np.where(above, high, middle)
     center, left, weight = squares(high)
-    half = student_quantile(alpha / 2.0, count - 1.0) * np.sqrt(np.maximum(left / (count - 1.0), 1.0) / weight)
+    half = student_quantile((1.0 - level) / 2.0, count - 1.0) * np.sqrt(np.maximum(left / (count - 1.0), 1.0) / weight)
     return center, half
 
 

@@ -12,9 +12,9 @@ from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Note, View, table
 from analyst_client.errors import EstimationError
 from analyst_client.inference.estimates import Estimate, EstimateTable
-from analyst_client.inference.results import TargetResults, TestResult, check_alpha
+from analyst_client.inference.results import TargetResults, TestResult
 from analyst_client.inference.score import ConfidenceSet
-from analyst_client.inference.summary import number, p_text
+from analyst_client.inference.summary import number, p_columns, weight_notes
 from analyst_client.inference.units import raw_powers, raw_units
 
 FloatArray = NDArray[np.float64]
@@ -81,13 +81,14 @@ class AnovaTable(Displayable):
         raise KeyError(f"no column {source!r}; there are {', '.join(row.source for row in self.rows)}")
 
     def _view(self) -> View:
-        heads = ("column", "F", "df", "residual df", "p")
+        tests = [row.test for row in self.rows]
+        tested = p_columns(np.array([test.pvalue for test in tests]), 0)
         rows = [
-            (row.source, number(test.statistic), str(test.constraints), f"{test.dof:,.0f}", p_text(test.pvalue))
-            for row in self.rows
-            for test in [row.test]
+            (row.source, number(test.statistic), str(test.constraints), f"{test.dof:,.0f}", *ps)
+            for row, test, *ps in zip(self.rows, tests, *tested.values(), strict=True)
         ]
-        return (table(self.title, heads, rows, numeric=range(1, 5)), *map(Note, self.notes))
+        heads = ("column", "F", "df", "residual df", *tested)
+        return (table(self.title, heads, rows, numeric=range(1, len(heads))), *map(Note, self.notes))
 
     __repr__ = Displayable.__str__
 
@@ -182,23 +183,23 @@ def joint_test(results: TargetResults, constraints: Constraints) -> TestResult:
     )
 
 
-def estimate_contrasts(results: TargetResults, constraints: Constraints, alpha: float) -> EstimateTable:
+def estimate_contrasts(results: TargetResults, constraints: Constraints, level: float) -> EstimateTable:
     """Estimate each contrast, and test that it has its value."""
     factors, offsets = constraints.factors @ results.contrasts, constraints.factors @ results.offsets
     title = f"Contrasts of {results.equations.target.name}"
-    return _estimate(results, replace(constraints, factors=factors), offsets, alpha, (title, "hypothesis"))
+    return _estimate(results, replace(constraints, factors=factors), offsets, level, (title, "hypothesis"))
 
 
-def estimate_powers(results: TargetResults, alpha: float) -> EstimateTable:
+def estimate_powers(results: TargetResults, level: float) -> EstimateTable:
     """Estimate the coefficients of raw powers and of their products, and test that each is 0."""
     equations = results.equations
     if equations.row_map in {"unit", "unit_xy"}:
         raise EstimationError("rows were divided by their norm: the model is of no powers of raw values")
     names, factors, offsets = raw_powers(equations.combined or equations.terms, equations.target)
-    return _estimate_terms(results, names, factors, offsets, alpha, f"Powers in {equations.target.name}")
+    return _estimate_terms(results, names, factors, offsets, level, f"Powers in {equations.target.name}")
 
 
-def estimate_combined(results: TargetResults, alpha: float) -> EstimateTable:
+def estimate_combined(results: TargetResults, level: float) -> EstimateTable:
     r"""Estimate the coefficients of the terms that combinations are made of, in raw units, and test that each is 0.
 
     Notes
@@ -213,29 +214,29 @@ def estimate_combined(results: TargetResults, alpha: float) -> EstimateTable:
     L, constant = raw_units(equations.combined, equations.target, None)
     first = 0 if equations.combined[0].kind == "constant" else 1
     names = tuple(term.name for term in equations.combined)
-    return _estimate_terms(results, names, L[first:], constant[first:], alpha, f"Terms in {equations.target.name}")
+    return _estimate_terms(results, names, L[first:], constant[first:], level, f"Terms in {equations.target.name}")
 
 
 def _estimate_terms(
-    results: TargetResults, names: Sequence[str], factors: FloatArray, offsets: FloatArray, alpha: float, title: str
+    results: TargetResults, names: Sequence[str], factors: FloatArray, offsets: FloatArray, level: float, title: str
 ) -> EstimateTable:
     """Estimate linear functions of the coefficients of scaled terms; one that is of no combination is left out."""
     if results.equations.combinations is not None:
         factors = factors @ results.equations.combinations
     told = [j for j, row in enumerate(factors) if row.any()]
     constraints = Constraints(tuple(names[j] for j in told), factors[told], np.zeros(len(told)))
-    return _estimate(results, constraints, offsets[told], alpha, (title, "term"))
+    return _estimate(results, constraints, offsets[told], level, (title, "term"))
 
 
 def _estimate(
-    results: TargetResults, constraints: Constraints, offsets: FloatArray, alpha: float, heads: tuple[str, str]
+    results: TargetResults, constraints: Constraints, offsets: FloatArray, level: float, heads: tuple[str, str]
 ) -> EstimateTable:
     """Estimate linear functions of the scaled coefficients, and test that each has its value."""
     results.equations.check_unbiased()
     factors = constraints.factors
     values = factors @ results.solution.theta + offsets
     errors = np.sqrt(np.diag(results.covariance_of(factors)))
-    sets = results.contrast_sets(factors, offsets, check_alpha(alpha))
+    sets = results.contrast_sets(factors, offsets, level)
     found = [
         Estimate(
             (label,),
@@ -250,7 +251,9 @@ def _estimate(
         )
     ]
     title, head = heads
-    return EstimateTable(title, (head,), tuple(found), (CONTRAST_NOTE, *_set_notes(sets)), alpha)
+    return EstimateTable(
+        title, (head,), tuple(found), (CONTRAST_NOTE, *_set_notes(sets), *weight_notes(results)), level
+    )
 
 
 def _set_notes(sets: Sequence[ConfidenceSet]) -> tuple[str, ...]:
@@ -272,6 +275,7 @@ def anova_table(results: TargetResults) -> AnovaTable:
     notes = (
         "Each feature given all others (type III), in score form: sampling error with one residual variance, and the "
         "privacy noise.",
+        *weight_notes(results),
     )
     return AnovaTable(f"Analysis of variance of {results.equations.target.name}", tuple(rows), notes)
 

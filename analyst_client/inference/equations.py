@@ -269,6 +269,12 @@ class Equations:
             )
         return float(sum(max(site.rows or 0.0, 0.0) / site.overlap for site in self.sites))
 
+    @property
+    def people(self) -> float | None:
+        """How many rows there are, as far as the noise tells; None where some site's do not count for 1 each."""
+        weighted = any(site.release.weighting is not None for site in self.sites)
+        return None if weighted else self.rows
+
     @cached_property
     def solution(self) -> FloatArray:
         """The solution θ of the pooled equations, of shape (D,). Raise `EstimationError` when they are singular."""

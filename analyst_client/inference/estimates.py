@@ -5,9 +5,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Note, View, table
+from analyst_client.inference.multiplicity import holm
 from analyst_client.inference.summary import load_pandas, number, p_text, percent_of
+from analyst_client.schema.columns import CONSTANT
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,8 +59,8 @@ class EstimateTable(Displayable):
     estimates : tuple of Estimate
     notes : tuple of str
         Assumptions, and what to beware of.
-    alpha : float
-        1 less the coverage of intervals.
+    level : float
+        Probability that an interval holds the truth, in [0.5, 1).
     across : int or None
         Part of the label that stands in columns where the table is shown.
 
@@ -72,7 +76,7 @@ class EstimateTable(Displayable):
     heads: tuple[str, ...]
     estimates: tuple[Estimate, ...]
     notes: tuple[str, ...] = ()
-    alpha: float = 0.05
+    level: float = 0.95
     across: int | None = None
 
     def __getitem__(self, label: str | tuple[str, ...]) -> Estimate:
@@ -87,6 +91,14 @@ class EstimateTable(Displayable):
         """Return how many estimates there are."""
         return len(self.estimates)
 
+    @property
+    def adjusted_pvalues(self) -> tuple[float, ...]:
+        """Holm's p-values of the estimates that test something; the constant is left out, and NaN as those are."""
+        family = [j for j, one in enumerate(self.estimates) if CONSTANT not in one.label and not math.isnan(one.pvalue)]
+        found = np.full(len(self.estimates), math.nan)
+        found[family] = holm(np.array([self.estimates[j].pvalue for j in family]))
+        return tuple(found.tolist())
+
     def tidy(self) -> "pd.DataFrame":
         """Return a data frame with one row for each estimate. Needs pandas."""
         rows = [
@@ -97,8 +109,9 @@ class EstimateTable(Displayable):
                 "conf_low": one.conf_low,
                 "conf_high": one.conf_high,
                 "p_value": one.pvalue,
+                "p_holm": adjusted,
             }
-            for one in self.estimates
+            for one, adjusted in zip(self.estimates, self.adjusted_pvalues, strict=True)
         ]
         return load_pandas().DataFrame(rows)
 
@@ -109,17 +122,19 @@ class EstimateTable(Displayable):
         return (table(self.title, heads, rows, numeric=numeric), *map(Note, self.notes))
 
     def _long(self) -> tuple[Sequence[str], list[tuple[str, ...]]]:
-        heads = [*self.heads, "estimate", "std err", f"{percent_of(self.alpha)} from", "to"]
-        tested = any(not math.isnan(one.pvalue) for one in self.estimates)
+        heads = [*self.heads, "estimate", "std err", f"{percent_of(self.level)} from", "to"]
+        adjusted = self.adjusted_pvalues
+        told = [sum(not math.isnan(p) for p in ps) for ps in ([one.pvalue for one in self.estimates], adjusted)]
+        tested = ["p", "p Holm"][: (told[0] > 0) + (told[1] > 1)]
         rows = [
             (
                 *one.label,
                 *map(number, (one.value, one.std_error, one.conf_low, one.conf_high)),
-                *(["–" if math.isnan(one.pvalue) else p_text(one.pvalue)] if tested else []),
+                *map(p_text, (one.pvalue, holm_pvalue)[: len(tested)]),
             )
-            for one in self.estimates
+            for one, holm_pvalue in zip(self.estimates, adjusted, strict=True)
         ]
-        return [*heads, "p"] if tested else heads, rows
+        return [*heads, *tested], rows
 
     def _wide(self, across: int) -> tuple[Sequence[str], list[tuple[str, ...]]]:
         columns = list(dict.fromkeys(one.label[across] for one in self.estimates))

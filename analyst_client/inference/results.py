@@ -16,6 +16,7 @@ from analyst_client.inference.agreement import random_effects
 from analyst_client.inference.bootstrap import bootstrap_solutions
 from analyst_client.inference.corrected_posterior import draw_posterior
 from analyst_client.inference.equations import Equations
+from analyst_client.inference.multiplicity import FAMILIES, Family, count_slopes, holm
 from analyst_client.inference.posterior import CoefficientDraws
 from analyst_client.inference.quantiles import student_quantile
 from analyst_client.inference.score import (
@@ -35,6 +36,8 @@ IntervalMethod = Literal["fieller", "delta", "bootstrap", "posterior", "random-e
 INTERVAL_METHODS = get_args(IntervalMethod)
 Bound = float | Mapping[str, float]
 """The size of all coefficients beside the intercept together, or of each named one, in raw units."""
+SLOPES_MAX = 1e12
+"""Largest family whose level is told apart from 1."""
 JOINT_SHARE = 0.2
 """Part of the error of an interval under a stated bound that the joint test of all coefficients may make."""
 
@@ -199,32 +202,32 @@ class TargetResults:
         """Of each parameter's score, of shape (P,): 0 but for Laplace noise."""
         return self.equations.excess_kurtosis(self.contrasts)
 
-    def confidence_sets(self, alpha: float = 0.05) -> list[ConfidenceSet]:
+    def confidence_sets(self, level: float = 0.95) -> list[ConfidenceSet]:
         """Return the P score-test confidence sets, in raw units; a set may be unbounded."""
         if self.equations.hospitals is not None:
-            return self.contrast_sets(self.contrasts, self.offsets, alpha)
+            return self.contrast_sets(self.contrasts, self.offsets, level)
         kurtosis, spreads = self.excess_kurtosis, self.equations.spreads(self.contrasts)
-        critical = critical_value(check_alpha(alpha), self.dof, kurtosis, spreads)
+        critical = critical_value(level, self.dof, kurtosis, spreads)
         return _shifted(map(Shadow.project, self._shadows, critical.tolist()), self.offsets)
 
-    def contrast_sets(self, contrasts: FloatArray, offsets: FloatArray, alpha: float) -> list[ConfidenceSet]:
+    def contrast_sets(self, contrasts: FloatArray, offsets: FloatArray, level: float) -> list[ConfidenceSet]:
         """Return the confidence sets of other linear functions of the scaled coefficients."""
         if self.equations.hospitals is not None:  # one by one, as each has the equations that it may have
             return [
-                self._sets(self.equations.of_contrasts(contrast[np.newaxis]), contrast[np.newaxis], [shift], alpha)[0]
+                self._sets(self.equations.of_contrasts(contrast[np.newaxis]), contrast[np.newaxis], [shift], level)[0]
                 for contrast, shift in zip(contrasts, offsets, strict=True)
             ]
-        return self._sets(self.equations, contrasts, offsets, alpha)
+        return self._sets(self.equations, contrasts, offsets, level)
 
     def _sets(
         self,
         equations: Equations,
         contrasts: FloatArray,
         offsets: Iterable[float],
-        alpha: float,
+        level: float,
     ) -> list[ConfidenceSet]:
         kurtosis = equations.excess_kurtosis(contrasts)
-        critical = critical_value(check_alpha(alpha), self.dof, kurtosis, equations.spreads(contrasts))
+        critical = critical_value(level, self.dof, kurtosis, equations.spreads(contrasts))
         return _shifted(project_each(equations, contrasts, critical), offsets)
 
     @cached_property
@@ -236,7 +239,7 @@ class TargetResults:
             found.append(self.equations.of_contrasts(one).region_along(one).shadow(contrast))
         return tuple(found)
 
-    def bounded_intervals(self, bound: Bound, alpha: float = 0.05) -> FloatArray:
+    def bounded_intervals(self, bound: Bound, level: float = 0.95) -> FloatArray:
         r"""Return the P confidence intervals given that coefficients obey a stated bound, of shape (P, 2), raw units.
 
         NaN where no value of a parameter agrees with both the bound and the release.
@@ -248,19 +251,20 @@ class TargetResults:
 
         Notes
         -----
-        Each is the score test's confidence set of size 0.8α, cut by the values that the parameter has anywhere in the
-        *joint* region of size 0.2α of all D coefficients, as far as that obeys the bound, or by an interval that holds
-        these (`ScoreRegion.outer_intervals`). Where the bound is true both miss the truth with probability α at most.
+        With α for 1 less the level, each is the score test's confidence set of level 1 − 0.8α, cut by the values that
+        the parameter has anywhere in the *joint* region of level 1 − 0.2α of all D coefficients, as far as that obeys
+        the bound, or by an interval that holds these (`ScoreRegion.outer_intervals`). Where the bound is true both miss
+        the truth with probability α at most.
         The score test's own region may not be cut by the bound: its one degree of freedom is what minimising over all
         other coefficients leaves, and where the bound stops that minimum it leaves more.
         """
         (bounds, limits), d = self._stated(bound), len(self.names)
-        sets = self.confidence_sets((1.0 - JOINT_SHARE) * check_alpha(alpha))
+        sets = self.confidence_sets(1.0 - (1.0 - JOINT_SHARE) * (1.0 - level))
         whole = np.eye(d)
         equations = self.equations.of_contrasts(whole)
         spreads = equations.spreads(whole)
         critical = joint_critical_value(
-            JOINT_SHARE * alpha,
+            1.0 - JOINT_SHARE * (1.0 - level),
             d,
             self.dof,
             equations.joint_excess_kurtosis(whole),
@@ -300,28 +304,46 @@ class TargetResults:
         return StatedBounds(slopes / size, np.zeros(len(slopes)), np.zeros(len(slopes), dtype=np.int64)), limits
 
     def conf_int(
-        self, alpha: float = 0.05, method: IntervalMethod = "fieller", bound: Bound | None = None
+        self,
+        level: float = 0.95,
+        method: IntervalMethod = "fieller",
+        bound: Bound | None = None,
+        simultaneous: bool | Family = False,
     ) -> FloatArray:
         """Return the P confidence intervals, of shape (P, 2), in raw units; see `LinearFit.conf_int`."""
         self.equations.check_unbiased()
+        if simultaneous:
+            if method in {"bootstrap", "posterior"}:
+                raise ValueError(f"simultaneous intervals are not read off draws: take 'fieller', not {method!r}")
+            first = int(self.equations.has_constant)
+            size = max(self.family_size("fit" if simultaneous is True else simultaneous), 1)
+            if size > SLOPES_MAX:
+                raise EstimationError(f"the columns allow {size:.2g} slopes: too many for intervals that hold together")
+            together = self._conf_int(1.0 - (1.0 - level) / size, method, bound)
+            together[:first] = self._conf_int(level, method, bound)[:first]
+            return together
+        return self._conf_int(level, method, bound)
+
+    def _conf_int(self, level: float, method: IntervalMethod, bound: Bound | None) -> FloatArray:
+        """Return the P confidence intervals, each by itself."""
         if bound is not None:
             if method != "fieller":
                 raise ValueError(f"a bound goes with method 'fieller' alone, not {method!r}")
-            return self.bounded_intervals(bound, alpha)
+            return self.bounded_intervals(bound, level)
         if method == "fieller":
-            return np.array([found.hull for found in self.confidence_sets(alpha)])
+            return np.array([found.hull for found in self.confidence_sets(level)])
         if method == "delta":
-            half = student_quantile(check_alpha(alpha) / 2.0, self.dof) * self.bse
+            half = student_quantile((1.0 - level) / 2.0, self.dof) * self.bse
             return np.column_stack([self.params - half, self.params + half])
         if method == "posterior":
-            return self.posterior_interval(alpha)
+            return self.posterior_interval(level)
         if method == "random-effects":
-            center, half = random_effects(self.equations, self.contrasts, check_alpha(alpha))
+            center, half = random_effects(self.equations, self.contrasts, level)
             return np.column_stack([center - half, center + half]) + self.offsets[:, np.newaxis]
         if method == "bootstrap":
             centre = self.contrasts @ self.equations.solution
             off = bootstrap_solutions(self.equations) @ self.contrasts.T - centre
-            low, high = np.quantile(off, [check_alpha(alpha) / 2.0, 1.0 - alpha / 2.0], axis=0)
+            low, high = np.quantile(off, [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0)
             centre = centre + self.offsets
             return np.column_stack([centre - high, centre - low])
         raise ValueError(f"method must be one of {', '.join(INTERVAL_METHODS)}, not {method!r}")
@@ -332,17 +354,17 @@ class TargetResults:
         own = self.solution.posterior
         return draw_posterior(self.equations, seed=0) if own is None else own
 
-    def posterior_interval(self, alpha: float = 0.05) -> FloatArray:
+    def posterior_interval(self, level: float = 0.95) -> FloatArray:
         """Return the P equal-tailed credible intervals, of shape (P, 2), in raw units."""
-        levels = [check_alpha(alpha) / 2.0, 1.0 - alpha / 2.0]
+        places = [(1.0 - level) / 2.0, (1.0 + level) / 2.0]
         posterior = self.posterior
         if isinstance(posterior, NormalPosterior):
             covariance = self.contrasts @ posterior.covariance @ self.contrasts.T
-            quantiles = [NormalDist().inv_cdf(level) for level in levels]
+            quantiles = [NormalDist().inv_cdf(place) for place in places]
             interval: FloatArray = self.params[:, np.newaxis] + np.outer(np.sqrt(np.diag(covariance)), quantiles)
             return interval
         flat = posterior.beta.reshape(-1, len(self.names)) @ self.contrasts.T + self.offsets
-        drawn: FloatArray = np.quantile(flat, levels, axis=0).T
+        drawn: FloatArray = np.quantile(flat, places, axis=0).T
         return drawn
 
     @property
@@ -354,6 +376,23 @@ class TargetResults:
                 for contrast, shadow, offset in zip(self.contrasts, self._shadows, self.offsets.tolist(), strict=True)
             ]
         )
+
+    def family_size(self, family: Family = "fit") -> int:
+        """Return how many slopes are tested together. Raise `ValueError` for an unknown family."""
+        if family not in FAMILIES:
+            raise ValueError(f"family must be one of {', '.join(FAMILIES)}, not {family!r}")
+        equations, slopes = self.equations, len(self.names) - int(self.equations.has_constant)
+        whole = family == "release" and not equations.combined and all(one.corrected is None for one in equations.sites)
+        return max(slopes, count_slopes(equations.sites[0].release)) if whole else slopes
+
+    def adjusted_pvalues(self, family: Family = "fit") -> FloatArray:
+        """Return p-values adjusted for a family of slopes, of shape (P,); see `LinearFit.adjusted_pvalues`."""
+        first, adjusted = int(self.equations.has_constant), self.pvalues
+        if (size := self.family_size(family)) == len(adjusted) - first:
+            adjusted[first:] = holm(adjusted[first:])
+        else:  # what the other fits would tell is not at hand
+            adjusted[first:] = np.minimum(size * adjusted[first:], 1.0)
+        return adjusted
 
     def test(self, contrasts: FloatArray, values: FloatArray) -> TestResult:
         r"""Test :math:`C\theta = r` in scaled units, for C of shape (q, D)."""
@@ -427,7 +466,7 @@ class TargetResults:
         residual, total, *_ = self._sums
         return 1.0 - residual / total if total > 0.0 else math.nan
 
-    def rsquared_interval(self, alpha: float = 0.05) -> tuple[float, float]:
+    def rsquared_interval(self, level: float = 0.95) -> tuple[float, float]:
         r"""Return a confidence interval of R², within [0, 1].
 
         Notes
@@ -439,7 +478,7 @@ class TargetResults:
         residual, total, noise, rows = self._sums
         ratio = min(max(residual / total, 0.0), 1.0) if total > 0.0 else 1.0
         sampling = 4.0 * ratio**2 * (1.0 - ratio) / rows * total**2
-        k = float(critical_value(check_alpha(alpha), self.dof, np.zeros(1))[0])
+        k = float(critical_value(level, self.dof, np.zeros(1))[0])
         square = total**2 - k * noise[1, 1]
         if square <= 0.0 or total <= 0.0:
             return 0.0, 1.0
@@ -462,7 +501,7 @@ class TargetResults:
         factors: FloatArray = spread * np.diag(np.linalg.inv(xtx))[first:]
         return factors
 
-    def identification(self, alpha: float = 0.05) -> Identification:
+    def identification(self, level: float = 0.95) -> Identification:
         r"""Say how far the data outweigh the noise.
 
         Notes
@@ -476,7 +515,7 @@ class TargetResults:
         strengths, d = [shadow.strength for shadow in self._shadows], len(self.names)
         weakest = self.contrasts[int(np.argmin(strengths))][np.newaxis]
         spreads = equations.spreads(self.contrasts)
-        critical = float(np.max(critical_value(check_alpha(alpha), self.dof, self.excess_kurtosis, spreads)))
+        critical = float(np.max(critical_value(level, self.dof, self.excess_kurtosis, spreads)))
         direction = equations.of_contrasts(weakest).region_along(weakest).weakest_direction()
         apart = np.diag(np.diag(equations.xtx))
         if equations.has_constant:
@@ -503,10 +542,3 @@ def project_each(equations: Equations, contrasts: FloatArray, critical: FloatArr
         else ConfidenceSet("interval", 0.0, 0.0)
         for contrast, k in zip(contrasts, critical.tolist(), strict=True)
     ]
-
-
-def check_alpha(alpha: float) -> float:
-    """Return the size of a test. Raise `ValueError` when it is none."""
-    if not 0.0 < alpha < 1.0:
-        raise ValueError(f"alpha must be in (0, 1), not {alpha!r}")
-    return alpha

@@ -375,14 +375,14 @@ def _one_set(center: float, radius: float, width: float, negative: int) -> Confi
 
 
 def critical_value(
-    alpha: float, dof: float, excess_kurtosis: FloatArray, spreads: FloatArray | None = None
+    level: float, dof: float, excess_kurtosis: FloatArray, spreads: FloatArray | None = None
 ) -> FloatArray:
     r"""Return the critical values of score statistics with one degree of freedom.
 
     Parameters
     ----------
-    alpha : float
-        Size of the test, in (0, 1).
+    level : float
+        Of the confidence sets; the test that they invert has the size α, 1 less it.
     dof : float
         Residual degrees of freedom.
     excess_kurtosis : ndarray of shape (P,)
@@ -398,12 +398,12 @@ def critical_value(
 
     Examples
     --------
-    >>> critical_value(0.05, 1e9, np.array([0.0, 3.0])).round(3).tolist()
+    >>> critical_value(0.95, 1e9, np.array([0.0, 3.0])).round(3).tolist()
     [3.841, 4.692]
-    >>> critical_value(0.05, 1e9, np.zeros(1), np.array([[0.5, 1.5]])).round(2).tolist()
+    >>> critical_value(0.95, 1e9, np.zeros(1), np.array([[0.5, 1.5]])).round(2).tolist()
     [4.15]
     """
-    z = student_quantile(alpha / 2.0, dof)
+    z = student_quantile((1.0 - level) / 2.0, dof)
     known: FloatArray = (z + excess_kurtosis * (z**3 - 3.0 * z) / 24.0) ** 2
     if spreads is None:
         return known
@@ -411,7 +411,7 @@ def critical_value(
 
     def lacking(value: FloatArray) -> FloatArray:
         roots = cornish_fisher_root(np.sqrt(value[:, np.newaxis] / spreads), excess_kurtosis[:, np.newaxis])
-        over: FloatArray = np.log(np.maximum(2.0 * np.mean(student_tails(roots, dof), axis=1), 1e-300) / alpha)
+        over: FloatArray = np.log(np.maximum(2.0 * np.mean(student_tails(roots, dof), axis=1), 1e-300) / (1.0 - level))
         return over
 
     at_low, at_high = lacking(low), lacking(high)
@@ -454,23 +454,23 @@ def p_value(
 
 
 def joint_critical_value(
-    alpha: float, constraints: int, dof: float, excess_kurtosis: float = 0.0, spreads: FloatArray | None = None
+    level: float, constraints: int, dof: float, excess_kurtosis: float = 0.0, spreads: FloatArray | None = None
 ) -> float:
-    """Return the statistic of several constraints at once whose `p_value` is α.
+    """Return the statistic of several constraints at once whose `p_value` is 1 less a level.
 
     Examples
     --------
-    >>> round(joint_critical_value(0.01, 4, 1e9), 2)
+    >>> round(joint_critical_value(0.99, 4, 1e9), 2)
     13.28
     """
     low, high = 0.0, float(constraints)
-    while p_value(high, dof, excess_kurtosis, constraints, spreads) > alpha:
+    while p_value(high, dof, excess_kurtosis, constraints, spreads) > 1.0 - level:
         low, high = high, 2.0 * high
         if np.isinf(high):
             return high
     while high - low > 1e-9 * high:
         middle = (low + high) / 2.0
-        above = p_value(middle, dof, excess_kurtosis, constraints, spreads) > alpha
+        above = p_value(middle, dof, excess_kurtosis, constraints, spreads) > 1.0 - level
         low, high = (middle, high) if above else (low, middle)
     return high
 

@@ -10,13 +10,15 @@ from numpy.typing import NDArray
 
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.html import as_html
-from analyst_client.display.model import Note, View, facts, table
+from analyst_client.display.model import Note, View, facts, percent, table
 from analyst_client.display.terminal import as_text
 from analyst_client.errors import EstimationError
 from analyst_client.inference.agreement import heterogeneity_test
 from analyst_client.inference.equations import Equations
+from analyst_client.inference.heads import head_of
+from analyst_client.inference.multiplicity import count_models, holm
 from analyst_client.inference.posterior import CoefficientDraws, PosteriorDraws
-from analyst_client.inference.results import Bound, TargetResults, check_alpha
+from analyst_client.inference.results import Bound, TargetResults
 from analyst_client.inference.score import ConfidenceSet
 from analyst_client.inference.shrinkage import NormalPosterior
 from analyst_client.kinds.gram.release import Release
@@ -35,6 +37,10 @@ WEAK_RATIO = 4.0
 """Identification below which bounded intervals may be so by chance; see docs/inference.md."""
 SMALL_SHARE = 0.7
 """Of the squared norm of the longest row: what is shrunk no further moves coefficients by little on real sets."""
+HOLM_NOTE = (
+    "'p Holm' allows for all slopes of this fit, so that the smallest may be picked. Intervals hold one by one; those "
+    "of conf_int(simultaneous=True) hold all together."
+)
 NOISE_DOMINATES = 0.8
 """Share of privacy noise in each variance, below which a shift by weights of rows would be seen."""
 
@@ -83,18 +89,24 @@ class Summary(Displayable):
     __repr__ = Displayable.__str__
 
 
-def summarise(estimator: str, results: TargetResults, alpha: float = 0.05, bound: Bound | None = None) -> Summary:
+def summarise(
+    estimator: str,
+    results: TargetResults,
+    level: float = 0.95,
+    bound: Bound | None = None,
+    spent: str | None = None,
+) -> Summary:
     """Summarise one target's fit; of one that is biased, the points alone."""
     if results.equations.is_biased:
         return summarise_points(estimator, results)
     target = results.equations.target
     unit = f" ({target.unit})" if target.unit else ""
     title = f"{target.name}{unit} by {estimator}"
-    stated = [("rows, weighted and noisy", f"{results.equations.rows:,.0f}"), ("coefficients", str(len(results.names)))]
+    stated = [*head_of(results.equations, spent), ("coefficients", str(len(results.names)))]
     if len(results.equations.sites) > 1:
         weights = ", ".join(f"{weight:.3g}" for weight in results.equations.weights)
         stated.append(("releases, weighted", f"{len(results.equations.sites)} ({weights})"))
-    low, high = results.rsquared_interval(alpha)
+    low, high = results.rsquared_interval(level)
     stated.append(("R²", f"{number(results.rsquared)}  [{number(low)}, {number(high)}]"))
     stated.append(("residual sd", residual_text(results)))
     if len(results.names) > int(results.equations.has_constant):
@@ -105,21 +117,22 @@ def summarise(estimator: str, results: TargetResults, alpha: float = 0.05, bound
                 f"{number(test.statistic)}, p {p_text(test.pvalue, relation=True)}",
             )
         )
-    strength = results.identification(alpha)
+    strength = results.identification(level)
     meter = number(strength.ratio) if strength.ratio < 100.0 else "above 100"
     stated.append(("identification", f"{meter} (intervals are bounded above 1)"))
     if bound is None:
-        sets = results.confidence_sets(alpha)
+        sets = results.confidence_sets(level)
     else:
-        sets = [ConfidenceSet("interval", *ends) for ends in results.bounded_intervals(bound, alpha).tolist()]
+        sets = [ConfidenceSet("interval", *ends) for ends in results.bounded_intervals(bound, level).tolist()]
+    tested = p_columns(results.pvalues, int(results.equations.has_constant))
     rows = [
-        (name, number(value), number(error), p_text(p), f"{share:.0%}", *bounds(found))
-        for name, value, error, p, share, found in zip(
-            results.names, results.params, results.bse, results.pvalues, results.privacy_share, sets, strict=True
+        (name, number(value), number(error), *ps, f"{share:.0%}", *bounds(found))
+        for name, value, error, *ps, share, found in zip(
+            results.names, results.params, results.bse, *tested.values(), results.privacy_share, sets, strict=True
         )
     ]
-    heads = ("term", "coef", "std err", "p", "privacy", f"{percent_of(alpha)} from", "to")
-    said = notes(results, sets, alpha)
+    heads = ("term", "coef", "std err", *tested, "privacy", f"{percent_of(level)} from", "to")
+    said = notes(results, sets, level)
     if bound is not None:
         said.insert(1, f"Intervals rest on a bound that was stated, {bound_text(bound)}, and hold only if it is true.")
         said += [f"Warning: {text}" for text in bound_warnings(results, np.array([one.hull for one in sets]))]
@@ -136,7 +149,7 @@ def summarise_points(estimator: str, results: TargetResults) -> Summary:
     """Summarise a fit of which nothing is told but its points."""
     target = results.equations.target
     title = f"{target.name}{f' ({target.unit})' if target.unit else ''} by {estimator}"
-    stated = (("coefficients", str(len(results.names))),)
+    stated = (*head_of(results.equations), ("coefficients", str(len(results.names))))
     rows = tuple((name, number(value)) for name, value in zip(results.names, results.params, strict=True))
     return Summary(title, stated, ("term", "coef"), rows, tuple(f"Warning: {text}" for text in warnings_of(results)))
 
@@ -146,21 +159,22 @@ def summarise_posterior(
     results: TargetResults,
     drawn: CoefficientDraws,
     draws: FloatArray,
-    alpha: float = 0.05,
+    level: float = 0.95,
     caveats: Sequence[str] = (),
+    spent: str | None = None,
 ) -> Summary:
     """Summarise one target's posterior, of which `draws` are the parameters in raw units."""
     target = results.equations.target
     unit = f" ({target.unit})" if target.unit else ""
     flat = draws.reshape(-1, draws.shape[-1])
-    low, high = np.quantile(flat, [check_alpha(alpha) / 2.0, 1.0 - alpha / 2.0], axis=0)
+    low, high = np.quantile(flat, [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0)
     if isinstance(drawn, PosteriorDraws):
         residuals = target.scale / np.sqrt(drawn.residual_precision)
         residual = f"{number(float(np.mean(residuals)))} ± {number(float(np.std(residuals)))}"
     else:  # of a refinement it is taken as known
         residual = residual_text(results)
     stated = [
-        ("rows, weighted and noisy", f"{results.equations.rows:,.0f}"),
+        *head_of(results.equations, spent),
         ("draws", f"{draws.shape[1]:,} in each of {draws.shape[0]} chains"),
         ("residual sd", residual),
         ("definite draws", f"{drawn.definite_share:.0%} of the latent XᵀX"),
@@ -176,7 +190,7 @@ def summarise_posterior(
     if not isinstance(drawn, PosteriorDraws):
         said += variance_warnings(results)
     found += [f"Warning: {text}" for text in said]
-    heads = ("term", "mean", "sd", f"{percent_of(alpha)} from", "to", "sd / prior", "ESS", "R̂")
+    heads = ("term", "mean", "sd", f"{percent_of(level)} from", "to", "sd / prior", "ESS", "R̂")
     return Summary(f"{target.name}{unit} by {estimator}", tuple(stated), heads, tuple(rows), tuple(found))
 
 
@@ -201,37 +215,39 @@ def bound_text(bound: Bound) -> str:
     return ", ".join(f"{number(limit)} for {name}" for name, limit in bound.items())
 
 
-def percent_of(alpha: float) -> str:
+def percent_of(level: float) -> str:
     """Return the coverage of intervals as a percentage.
 
     Examples
     --------
-    >>> percent_of(0.05), percent_of(0.001)
+    >>> percent_of(0.95), percent_of(0.999)
     ('95%', '99.9%')
     """
-    return f"{100.0 * (1.0 - alpha):.6g}%"
+    return f"{100.0 * level:.6g}%"
 
 
-def notes(results: TargetResults, sets: Sequence[ConfidenceSet], alpha: float) -> list[str]:
+def notes(results: TargetResults, sets: Sequence[ConfidenceSet], level: float) -> list[str]:
     """Return what a reader should know."""
     found = [
         "Standard errors hold sampling and privacy noise; 'privacy' is the share of each variance that is privacy "
         "noise. Intervals and p-values invert the score test of the true coefficients (Fieller), whatever the "
         "estimator. All of them take rows for independent: several rows of one person count as persons."
     ]
+    if len(results.names) > 1 + int(results.equations.has_constant):
+        found.append(HOLM_NOTE)
     found += weight_notes(results)
-    found += [f"Warning: {text}" for text in warnings_of(results, alpha)]
+    found += [f"Warning: {text}" for text in warnings_of(results, level)]
     rays = [name for name, one in zip(results.names, sets, strict=True) if one.kind == "rays"]
     if rays:
         found.append(f"The set of {', '.join(rays)} is all but the open gap between the two numbers.")
     return found
 
 
-def warnings_of(results: TargetResults, alpha: float = 0.05) -> list[str]:
+def warnings_of(results: TargetResults, level: float = 0.95) -> list[str]:
     """Return what makes intervals less sure than they look: weak identification, disagreement, clipped targets."""
     if results.equations.is_biased:
         return selection_warnings(results)
-    found = identification_warnings(results, alpha)
+    found = identification_warnings(results, level)
     if results.equations.scale.unbiased[results.main_site] <= 0.0:
         found.append(
             "the noise hides the residual variance: its estimate was below 0 and was set to 0, so R² and the residual "
@@ -241,6 +257,7 @@ def warnings_of(results: TargetResults, alpha: float = 0.05) -> list[str]:
         found
         + agreement_warnings(results.equations)
         + selection_warnings(results)
+        + family_warnings(results)
         + weight_warnings(results)
         + clipping_warnings(results)
         + variance_warnings(results)
@@ -254,21 +271,13 @@ def weighted_releases(results: TargetResults) -> list[Release]:
 
 def weight_notes(results: TargetResults) -> list[str]:
     """Return what the coefficients are of, where some curator gave less weight to long rows."""
-    weighted = weighted_releases(results)
-    norms = [r.norm for r in weighted if r.norm is not None]
-    if any(r.combined for r in weighted):
-        longer = "whose combinations are longer than 1"
-    elif norms:
-        longer = f"longer than {number(min(norms))} in scaled units, the constant included,"
-    else:
-        return []
-    chosen = [choice for release in weighted if (choice := describe_choice(release)) is not None]
+    how = dict.fromkeys(release.weighting for release in weighted_releases(results) if release.weighting is not None)
+    chosen = filter(None, map(describe_choice, weighted_releases(results)))
     return [
-        f"Rows {longer} count for less: coefficients "
-        "are those of the best linear prediction of rows so weighted, which are those of unweighted rows only where "
-        "the model is exactly linear; standard errors are upper bounds.",
-        *(f"Row map: the {choice}." for choice in chosen),
-    ]
+        f"{clause[0].upper()}{clause[1:]}: coefficients are those of the best linear prediction of rows so weighted, "
+        "which are those of unweighted rows only where the model is exactly linear; standard errors are upper bounds."
+        for clause in how
+    ] + [f"Row map: the {choice}." for choice in chosen]
 
 
 def weight_warnings(results: TargetResults) -> list[str]:
@@ -323,6 +332,19 @@ def agreement_warnings(equations: Equations) -> list[str]:
     ]
 
 
+def family_warnings(results: TargetResults) -> list[str]:
+    """Return what to say where several models were fitted on a release: the best of them is no test by itself."""
+    models = max(count_models(site.release) for site in results.equations.sites)
+    if models < 2:
+        return []
+    return [
+        f"{models} models were fitted on this release in this session: the smallest p of several models is no test at "
+        "its stated level, and their intervals do not hold together. adjusted_pvalues('release') and "
+        f"conf_int(simultaneous='release') do, for all {results.family_size('release'):,} slopes of all fits that its "
+        "columns allow."
+    ]
+
+
 def selection_warnings(results: TargetResults) -> list[str]:
     """Return what a fit is about, where it is of a part of a release."""
     return list(dict.fromkeys(text for site in results.equations.sites for text in site.release.caveats))
@@ -335,9 +357,9 @@ def bias_warnings(equations: Equations) -> list[str]:
     return [f"{equations.target.name} took part in the weights of the rows: its fit is biased, and has no intervals."]
 
 
-def identification_warnings(results: TargetResults, alpha: float = 0.05) -> list[str]:
+def identification_warnings(results: TargetResults, level: float = 0.95) -> list[str]:
     """Return what to say where the noise hides how terms vary: intervals are unbounded, or bounded by chance."""
-    strength = results.identification(alpha)
+    strength = results.identification(level)
     if strength.is_bounded:
         if strength.ratio >= WEAK_RATIO:
             return []
@@ -381,21 +403,26 @@ def posterior_warnings(results: TargetResults, drawn: CoefficientDraws | NormalP
 
 def clipping_warnings(results: TargetResults) -> list[str]:
     """Return what to say when a share of the target seems to be beyond its bounds, as two moments tell."""
-    outside = beyond_bounds(results)
-    if outside <= CLIPPED_SHARE:
-        return []
-    return [
-        f"about {outside:.0%} of {results.equations.target.name} would lie beyond its declared bounds if it were "
-        "normal, and was clipped there: coefficients are then those of the clipped values, drawn towards 0."
-    ]
+    name, found = results.equations.target.name, []
+    for bound, outside in beyond_bounds(results).items():
+        if outside > CLIPPED_SHARE:
+            found.append(
+                f"{name} may be clipped at its declared bound of {number(bound)}: of a normal law with its mean and "
+                f"variance {percent(outside)} would lie beyond. This release does not count them; "
+                f"MarginalsRequest([Tree([{name!r}])]) does. Coefficients are those of the clipped values, drawn "
+                "towards 0."
+            )
+    return found
 
 
-def beyond_bounds(results: TargetResults) -> float:
-    """Return the share of a normal law of the target's mean and variance that is beyond its declared bounds."""
-    equations = results.equations
+def beyond_bounds(results: TargetResults) -> dict[float, float]:
+    """Return the share of a normal law of the target's mean and variance that is beyond each of its declared bounds.
+
+    A bound of 0 is left out: amounts and counts have no values below it, and many are 0 or small.
+    """
+    equations, shares = results.equations, dict[float, float]()
     if not equations.has_constant or equations.target.kind == "boolean":
-        return 0.0
-    shares = []
+        return shares
     for site in equations.sites:
         release = site.release
         target = release.target_names.index(equations.target.name)
@@ -410,18 +437,20 @@ def beyond_bounds(results: TargetResults) -> float:
             continue
         mean = float(release.xty[0, target]) / rows
         variance = float(release.yty[target]) / rows - mean**2
-        if variance > 0.0:
-            sd = math.sqrt(2.0 * variance)
-            shares.append(0.5 * (math.erfc((1.0 - mean) / sd) + math.erfc((1.0 + mean) / sd)))
-    return max(shares, default=0.0)
+        for side in (-1.0, 1.0):
+            bound = declared.center + side * declared.scale
+            if variance > 0.0 and abs(bound) > 1e-9 * declared.scale:
+                share = 0.5 * math.erfc((1.0 - side * mean) / math.sqrt(2.0 * variance))
+                shares[bound] = max(share, shares.get(bound, 0.0))
+    return shares
 
 
-def tidy(estimator: str, all_results: Sequence[TargetResults], alpha: float = 0.05) -> "pd.DataFrame":
+def tidy(estimator: str, all_results: Sequence[TargetResults], level: float = 0.95) -> "pd.DataFrame":
     """Return one row for each parameter and target."""
     pandas = load_pandas()
     frames = []
     for results in all_results:
-        interval = results.conf_int(alpha)
+        interval = results.conf_int(level)
         frames.append(
             pandas.DataFrame(
                 {
@@ -430,9 +459,10 @@ def tidy(estimator: str, all_results: Sequence[TargetResults], alpha: float = 0.
                     "estimate": results.params,
                     "std_error": results.bse,
                     "p_value": results.pvalues,
+                    "p_holm": results.adjusted_pvalues(),
                     "conf_low": interval[:, 0],
                     "conf_high": interval[:, 1],
-                    "conf_set": [found.kind for found in results.confidence_sets(alpha)],
+                    "conf_set": [found.kind for found in results.confidence_sets(level)],
                     "privacy_share": results.privacy_share,
                     "estimator": estimator,
                 }
@@ -441,18 +471,18 @@ def tidy(estimator: str, all_results: Sequence[TargetResults], alpha: float = 0.
     return pandas.concat(frames, ignore_index=True)
 
 
-def glance(estimator: str, all_results: Sequence[TargetResults], alpha: float = 0.05) -> "pd.DataFrame":
+def glance(estimator: str, all_results: Sequence[TargetResults], level: float = 0.95) -> "pd.DataFrame":
     """Return one row for each target: what the fit as a whole is worth."""
     rows = []
     for results in all_results:
-        low, high = results.rsquared_interval(alpha)
+        low, high = results.rsquared_interval(level)
         test = results.f_test() if len(results.names) > int(results.equations.has_constant) else None
-        strength = results.identification(alpha)
+        strength = results.identification(level)
         rows.append(
             {
                 "target": results.equations.target.name,
                 "estimator": estimator,
-                "rows": results.equations.rows,
+                "rows": math.nan if (people := results.equations.people) is None else people,
                 "dof": results.dof,
                 "r_squared": results.rsquared,
                 "r_squared_low": low,
@@ -498,14 +528,30 @@ def number(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.4g}".replace("-", "−", 1)
 
 
+def p_columns(pvalues: FloatArray, first: int) -> dict[str, list[str]]:
+    """Return p-values as text, and Holm's where there are several slopes: the constant, `first`, is in no family.
+
+    Examples
+    --------
+    >>> p_columns(np.array([0.5, 0.01, 0.2]), 1)
+    {'p': ['0.500', '0.010', '0.200'], 'p Holm': ['–', '0.020', '0.200']}
+    """
+    columns = {"p": [p_text(p) for p in pvalues.tolist()]}
+    if len(pvalues) > 1 + first:
+        columns["p Holm"] = ["–"] * first + [p_text(p) for p in holm(pvalues[first:]).tolist()]
+    return columns
+
+
 def p_text(value: float, *, relation: bool = False) -> str:
     """Return a p-value, with its relation in a sentence.
 
     Examples
     --------
-    >>> p_text(0.04321), p_text(1e-9), p_text(0.04321, relation=True)
-    ('0.043', '< 0.001', '= 0.043')
+    >>> p_text(0.04321), p_text(1e-9), p_text(math.nan), p_text(0.04321, relation=True)
+    ('0.043', '< 0.001', '–', '= 0.043')
     """
+    if math.isnan(value):
+        return "–"
     if value < 0.001:
         return "< 0.001"
     return f"{'= ' if relation else ''}{value:.3f}"

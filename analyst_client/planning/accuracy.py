@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from analyst_client.errors import EstimationError
 from analyst_client.estimators.ridge import OLS
-from analyst_client.inference.summary import Summary, beyond_bounds, number
+from analyst_client.inference.summary import CLIPPED_SHARE, Summary, beyond_bounds, number
 from analyst_client.kinds.gram.quote import Quote
+from analyst_client.level import takes_level
 from analyst_client.planning.assumptions import Assumptions
 from analyst_client.planning.expectation import Expectation
 from analyst_client.planning.rehearsal import DummyReleases
@@ -53,7 +54,7 @@ class Accuracy:
         Root mean square error of predicting the target of a new row.
     residual_sd : float
         Root mean square error with all coefficients known.
-    rows, alpha : float
+    rows, level : float
     cost : Cost
         The quote's.
     simulated : int
@@ -77,7 +78,7 @@ class Accuracy:
     prediction_sd: float
     residual_sd: float
     rows: float
-    alpha: float
+    level: float
     cost: Cost
     simulated: int
     notes: tuple[str, ...]
@@ -114,7 +115,7 @@ class Accuracy:
                 f"{number(self.identification)}; intervals bounded in {percent(self.bounded)} of releases",
             ),
         )
-        heads = ("term", "assumed", "std err", f"{percent(1.0 - self.alpha)} interval ±", "privacy")
+        heads = ("term", "assumed", "std err", f"{percent(self.level)} interval ±", "privacy")
         columns = (self.names, self.values, self.std_errors, self.half_lengths, self.privacy_shares)
         rows = tuple(
             (name, number(value), number(error), number(half), percent(share))
@@ -154,10 +155,11 @@ class Accuracy:
         return self.names.index(parameter)
 
 
+@takes_level
 def expected_accuracy(
     quote: Quote,
     assumptions: Assumptions,
-    alpha: float = 0.05,
+    level: float = 0.95,
     *,
     target: str | None = None,
     simulate: int = 0,
@@ -171,8 +173,8 @@ def expected_accuracy(
         The request, with its noise.
     assumptions : Assumptions
         Of this quote's terms, targets and row map.
-    alpha : float
-        1 less the coverage of intervals, in (0, 1).
+    level : float
+        Probability that an interval holds the truth, in [0.5, 1).
     target : str, optional
         One of the targets, if there are several.
     simulate : int
@@ -206,20 +208,23 @@ def expected_accuracy(
     >>> expected.describe("age")
     'at the quoted ε = 1 expect ±0.0022 on age, 71 % of its variance privacy noise.'
     """
-    expectation = Expectation(quote, assumptions, target, alpha)
+    expectation = Expectation(quote, assumptions, target, level)
     point = expectation.at()
     results, t = point.results, expectation.t
     errors, half, bounded, shares = point.std_errors, point.half_lengths, point.bounded, point.privacy_shares
     if simulate:
-        errors, half, shares, bounded = _simulated(quote, assumptions, t, alpha, simulate, seed)
+        errors, half, shares, bounded = _simulated(quote, assumptions, t, level, simulate, seed)
     moments = assumptions.moments / assumptions.weight
     spread = np.sum(moments * (results.solution.inverse @ results.equations.covariance @ results.solution.inverse))
     scale = assumptions.targets[t].scale
     notes = list(assumptions.notes)
-    low, high = results.rsquared_interval(alpha)
-    outside = beyond_bounds(results)
-    if outside > 0.01:
-        notes.append(f"about {percent(outside)} of {assumptions.targets[t].name} beyond its bounds, and clipped there")
+    low, high = results.rsquared_interval(level)
+    notes += [
+        f"{percent(outside)} of {assumptions.targets[t].name} beyond its bound of {number(bound)} if it is normal, and "
+        "clipped there"
+        for bound, outside in beyond_bounds(results).items()
+        if outside > CLIPPED_SHARE
+    ]
     return Accuracy(
         quote.dataset,
         assumptions.targets[t].name,
@@ -236,7 +241,7 @@ def expected_accuracy(
         math.sqrt(float(assumptions.residual_variances[t]) + float(spread)) * scale,
         assumptions.residual_sd(assumptions.targets[t].name),
         assumptions.rows,
-        alpha,
+        level,
         quote.cost,
         simulate,
         tuple(notes),
@@ -244,7 +249,7 @@ def expected_accuracy(
 
 
 def _simulated(
-    quote: Quote, assumptions: Assumptions, t: int, alpha: float, count: int, seed: int
+    quote: Quote, assumptions: Assumptions, t: int, level: float, count: int, seed: int
 ) -> tuple[FloatArray, FloatArray, FloatArray, float]:
     """Fit dummy releases; return median standard errors, half lengths and privacy shares, and how many are bounded."""
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
@@ -258,7 +263,7 @@ def _simulated(
     for _ in range(count):
         try:
             fit = OLS().fit(dummies.release(generator), target, rows=rows)
-            low, high = fit.conf_int(alpha).T
+            low, high = fit.conf_int(level).T
             found.append([fit.bse, (high - low) / 2.0, fit.privacy_share])
         except EstimationError:  # not definite: the noise outweighs the data in some direction
             found.append([unknown, unknown, np.ones(len(unknown))])

@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 
 from analyst_client.kinds.gram.quote import Quote
+from analyst_client.level import takes_level
 from analyst_client.planning.assumptions import Assumptions
 from analyst_client.planning.expectation import Expectation
 from analyst_client.planning.prices import PriceScale, bisect
@@ -74,6 +75,7 @@ class AccuracyPlan:
     __repr__ = __str__
 
 
+@takes_level
 def epsilon_for(
     half_length: float,
     parameter: str,
@@ -81,7 +83,7 @@ def epsilon_for(
     assumptions: Assumptions,
     delta: float | None = None,
     *,
-    alpha: float = 0.05,
+    level: float = 0.95,
     target: str | None = None,
 ) -> AccuracyPlan:
     """Find the smallest cost at which an interval is expected to be as short as wanted.
@@ -98,8 +100,8 @@ def epsilon_for(
         Of this quote's terms, targets and row map.
     delta : float, optional
         The δ at which ε is stated. Default that of the quote.
-    alpha : float
-        1 less the coverage of the interval.
+    level : float
+        Probability that an interval holds the truth, in [0.5, 1).
     target : str, optional
         One of the targets, if there are several.
 
@@ -126,7 +128,7 @@ def epsilon_for(
     """
     prices = PriceScale(quote)
     prices.check_delta(delta)
-    expectation, j = _wanted(half_length, parameter, quote, assumptions, alpha, target)
+    expectation, j = _wanted(half_length, parameter, quote, assumptions, level, target)
 
     def at(strength: float) -> float:
         return float(expectation.at(prices.noise(quote.noise, strength)).half_lengths[j])
@@ -159,13 +161,14 @@ def epsilon_for(
     return AccuracyPlan(parameter, half_length, expected, assumptions.rows, cost, prices.is_laplace, text)
 
 
+@takes_level
 def rows_for(
     half_length: float,
     parameter: str,
     quote: Quote,
     assumptions: Assumptions,
     *,
-    alpha: float = 0.05,
+    level: float = 0.95,
     target: str | None = None,
 ) -> AccuracyPlan:
     """Find how many rows it takes, at the quoted cost, for an interval to be as short as wanted.
@@ -182,8 +185,8 @@ def rows_for(
         The request, at the cost that will be charged.
     assumptions : Assumptions
         Of this quote's terms, targets and row map.
-    alpha : float
-        1 less the coverage of the interval.
+    level : float
+        Probability that an interval holds the truth, in [0.5, 1).
     target : str, optional
         One of the targets, if there are several.
 
@@ -204,7 +207,7 @@ def rows_for(
     >>> rows_for(0.001, "age", QUOTE, assumptions)
     ±0.001 on age needs 16,200 rows at the quoted ε = 1; with the assumed 6,000 expect ±0.0022.
     """
-    expectation, j = _wanted(half_length, parameter, quote, assumptions, alpha, target)
+    expectation, j = _wanted(half_length, parameter, quote, assumptions, level, target)
     rows = _rows_needed(expectation, half_length, j)
     now = expectation.at()
     expected = float(now.half_lengths[j])
@@ -225,13 +228,13 @@ def rows_for(
 
 
 def _wanted(
-    half_length: float, parameter: str, quote: Quote, assumptions: Assumptions, alpha: float, target: str | None
+    half_length: float, parameter: str, quote: Quote, assumptions: Assumptions, level: float, target: str | None
 ) -> tuple[Expectation, int]:
     if not 0.0 < half_length < math.inf:
         raise ValueError(
             f"half_length must be positive, in the target's unit per unit of the term, not {half_length!r}"
         )
-    return Expectation(quote, assumptions, target, alpha), assumptions.parameter_index(parameter)
+    return Expectation(quote, assumptions, target, level), assumptions.parameter_index(parameter)
 
 
 def _rows_needed(expectation: Expectation, half_length: float, j: int) -> float:

@@ -1,12 +1,14 @@
 """The cost of a wanted accuracy of counts."""
 
 from analyst_client.kinds.counts.quote import CountsQuote
+from analyst_client.level import takes_level
 from analyst_client.planning.prices import PriceScale
 from analyst_client.schema.amounts import Cost
 
 
-def price_for_error(quote: CountsQuote, error: float, beta: float = 0.05) -> Cost:
-    r"""Return what it costs that every cell of every table is within an error, with probability 1 − β.
+@takes_level
+def price_for_error(quote: CountsQuote, error: float, level: float = 0.95) -> Cost:
+    r"""Return what it costs that every cell of every table is within an error, with probability `level`.
 
     Parameters
     ----------
@@ -14,8 +16,8 @@ def price_for_error(quote: CountsQuote, error: float, beta: float = 0.05) -> Cos
         Of the same tables and shares, at any cost.
     error : float
         The wanted α, in rows.
-    beta : float
-        The probability that some cell is farther from its exact count.
+    level : float
+        The probability that no cell is farther from its exact count, in [0.5, 1).
 
     Returns
     -------
@@ -34,4 +36,4 @@ def price_for_error(quote: CountsQuote, error: float, beta: float = 0.05) -> Cos
     """
     if not error > 0.0:
         raise ValueError(f"error must be positive, not {error!r}")
-    return PriceScale(quote).cost(quote.largest_error(beta) / error)
+    return PriceScale(quote).cost(quote.largest_error(level) / error)

@@ -82,14 +82,12 @@ class Expectation:
     Whether intervals are bounded is counted over draws of E, the same ones every time.
     """
 
-    def __init__(self, quote: Quote, assumptions: Assumptions, target: str | None, alpha: float) -> None:
+    def __init__(self, quote: Quote, assumptions: Assumptions, target: str | None, level: float) -> None:
         self.t = assumptions.index_of(target)
-        if not 0.0 < alpha < 1.0:
-            raise ValueError(f"alpha must be in (0, 1), not {alpha!r}")
         lacking = [name for name, sd in _needed(quote.noise).items() if sd is None]
         if lacking:
             raise ValueError(f"intervals need the statistics {', '.join(lacking)}: ask for a quote with them")
-        self.alpha = alpha
+        self.level = level
         self.assumptions = assumptions
         self._release = DummyReleases(quote, assumptions).release()
         self._quote = quote
@@ -127,10 +125,10 @@ class Expectation:
 
     def _point(self, results: TargetResults) -> Point:
         grown, bounded = _growth(results), self._share_bounded(results)
-        critical = critical_value(self.alpha, results.dof, results.excess_kurtosis)
-        center_low_high = results.conf_int(self.alpha)
+        critical = critical_value(self.level, results.dof, results.excess_kurtosis)
+        center_low_high = results.conf_int(self.level)
         half = (center_low_high[:, 1] - center_low_high[:, 0]) / 2.0 * grown
-        identification = results.identification(self.alpha)
+        identification = results.identification(self.level)
         return Point(
             results,
             results.bse * grown,
@@ -145,7 +143,7 @@ class Expectation:
         """Return the share of releases with bounded intervals: their noisy XᵀX is definite, and strong enough."""
         equations = results.equations
         law, d = equations.sites[0].law, len(equations.solution)
-        identification = results.identification(self.alpha)
+        identification = results.identification(self.level)
         # Noise of unit scale moves no eigenvalue by more than about 2√D.
         if math.sqrt(identification.strength) > 3.0 * math.sqrt(d) + 2.0 * math.sqrt(identification.critical):
             return 1.0

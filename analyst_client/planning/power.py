@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from analyst_client.inference.summary import Summary
 from analyst_client.kinds.gram.quote import Quote
+from analyst_client.level import takes_level
 from analyst_client.planning.accuracy_plan import ROWS_MAX, STRENGTH_MAX, STRENGTH_MIN
 from analyst_client.planning.assumptions import Assumptions
 from analyst_client.planning.expectation import Expectation, Point
@@ -115,6 +116,7 @@ class PowerTable:
         return f"ε {figures(value)}" if self.index_name == "epsilon" else rounded_up(value)
 
 
+@takes_level
 def power_table(
     parameter: str,
     effects: Sequence[float],
@@ -123,7 +125,7 @@ def power_table(
     *,
     epsilons: Sequence[float] = EPSILONS,
     delta: float | None = None,
-    alpha: float = 0.05,
+    level: float = 0.95,
     power: float = 0.8,
     target: str | None = None,
 ) -> PowerTable:
@@ -143,8 +145,8 @@ def power_table(
         Each ε at `delta`, or pure with Laplace noise.
     delta : float, optional
         Default that of the quote.
-    alpha : float
-        Size of the test.
+    level : float
+        An effect is found where its interval at this level leaves out 0: by a two-sided test of size 1 − level.
     power : float
         Power for which the last line of the table says the ε.
     target : str, optional
@@ -174,7 +176,7 @@ def power_table(
     """
     prices = PriceScale(quote)
     strengths = [prices.strength(epsilon, delta) for epsilon in epsilons]
-    cases = _cases(parameter, effects, quote, assumptions, alpha, power, target)
+    cases = _cases(parameter, effects, quote, assumptions, level, power, target)
     stated = "pure ε" if prices.is_laplace else f"ε at δ = {prices.check_delta(delta):g}"
 
     def at(case: Expectation, strength: float) -> Point:
@@ -198,6 +200,7 @@ def power_table(
     )
 
 
+@takes_level
 def sample_size_table(
     parameter: str,
     effects: Sequence[float],
@@ -205,7 +208,7 @@ def sample_size_table(
     assumptions: Assumptions,
     *,
     rows: Sequence[float] | None = None,
-    alpha: float = 0.05,
+    level: float = 0.95,
     power: float = 0.8,
     target: str | None = None,
 ) -> PowerTable:
@@ -223,8 +226,8 @@ def sample_size_table(
         The tested coefficient is replaced by each effect; the residual variance stays.
     rows : sequence of float, optional
         Numbers of complete rows. Default from a quarter to four times the assumed number.
-    alpha : float
-        Size of the test.
+    level : float
+        An effect is found where its interval at this level leaves out 0: by a two-sided test of size 1 − level.
     power : float
         Power for which the last line of the table says the number of rows.
     target : str, optional
@@ -248,7 +251,7 @@ def sample_size_table(
     [[0.16, 0.49], [0.43, 0.95]]
     """
     counts = [assumptions.rows * factor for factor in ROW_FACTORS] if rows is None else [float(count) for count in rows]
-    cases = _cases(parameter, effects, quote, assumptions, alpha, power, target)
+    cases = _cases(parameter, effects, quote, assumptions, level, power, target)
     least = (len(assumptions.terms) + 1.0) / assumptions.weight
     if not all(least <= count <= ROWS_MAX for count in counts):
         raise ValueError(f"rows must be numbers of rows, each at least {math.ceil(least)} for these terms")
@@ -280,7 +283,7 @@ class _Cases:
     expectations: tuple[Expectation, ...]
     assumed: Expectation
     wanted: float
-    alpha: float
+    level: float
 
     def power(self, point: Point, effect: float) -> float:
         """Return the power of the test; NaN where intervals are unbounded."""
@@ -304,7 +307,7 @@ class _Cases:
         pairs = list(zip(self.expectations, self.effects, strict=True))
         power = np.array([[self.power(at(case, place), effect) for case, effect in pairs] for place in places])
         return PowerTable(
-            f"power to find an effect of {self.parameter}, two-sided at {self.alpha:g}",
+            f"power to find an effect of {self.parameter}, two-sided at {1.0 - self.level:.6g}",
             index_name,
             index,
             self.effects,
@@ -322,20 +325,20 @@ def _cases(
     effects: Sequence[float],
     quote: Quote,
     assumptions: Assumptions,
-    alpha: float,
+    level: float,
     power: float,
     target: str | None,
 ) -> _Cases:
     if not effects or not all(math.isfinite(effect) and effect != 0.0 for effect in effects):
         raise ValueError("effects must be true coefficients other than 0, in raw units, such as [0.1, 0.2]")
-    if not alpha < power < 1.0:
-        raise ValueError(f"power must be above alpha and below 1, such as 0.8, not {power!r}")
-    assumed = Expectation(quote, assumptions, target, alpha)
+    if not 1.0 - level < power < 1.0:
+        raise ValueError(f"power must be above 1 − level and below 1, such as 0.8, not {power!r}")
+    assumed = Expectation(quote, assumptions, target, level)
     chosen = tuple(float(effect) for effect in effects)
     expectations = tuple(
-        Expectation(quote, assumptions.with_coefficient(parameter, effect, target), target, alpha) for effect in chosen
+        Expectation(quote, assumptions.with_coefficient(parameter, effect, target), target, level) for effect in chosen
     )
-    return _Cases(parameter, assumptions.parameter_index(parameter), chosen, expectations, assumed, power, alpha)
+    return _Cases(parameter, assumptions.parameter_index(parameter), chosen, expectations, assumed, power, level)
 
 
 def _least(power_at: Callable[[float], float], wanted: float, low: float, high: float) -> float:

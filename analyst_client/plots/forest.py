@@ -9,6 +9,7 @@ from analyst_client.estimators.base import LinearFit
 from analyst_client.inference.estimates import EstimateTable
 from analyst_client.inference.results import IntervalMethod, TargetResults
 from analyst_client.inference.score import ConfidenceSet
+from analyst_client.level import takes_level
 from analyst_client.plots.style import (
     Axes,
     Line2D,
@@ -49,10 +50,11 @@ class Estimate:
         return [number for number in ends if np.isfinite(number)]
 
 
+@takes_level
 def coefficient_forest(
     fits: LinearFit | Mapping[str, LinearFit],
     terms: Sequence[str] | None = None,
-    alpha: float = 0.05,
+    level: float = 0.95,
     method: IntervalMethod = "fieller",
     ax: Axes | None = None,
     *,
@@ -67,8 +69,8 @@ def coefficient_forest(
         One fit, or several by name: of several methods, costs or sites. A term that a fit has not is left out there.
     terms : sequence of str, optional
         Terms to draw, from top to bottom. Default all but the constant, whose size says little beside the others'.
-    alpha : float
-        1 less the coverage, in (0, 1).
+    level : float
+        Probability that an interval holds the truth, in [0.5, 1).
     method : str
         As for `LinearFit.conf_int`. Under ``"fieller"`` an interval may be unbounded: it then runs to the edge of the
         Axes, and ends there in an arrow. Where the set is all but a gap, two rays leave the gap open.
@@ -103,7 +105,7 @@ def coefficient_forest(
         raise ValueError(f"no fit has the term(s) {absent}" if absent else "there is no term to draw")
     factors = {name: known[name].scale if scaled else 1.0 for name in names}
     series = [
-        {name: one.times(factors[name]) for name, one in estimates(of_one, alpha, method).items() if name in factors}
+        {name: one.times(factors[name]) for name, one in estimates(of_one, level, method).items() if name in factors}
         for of_one in results.values()
     ]
     ax = axes_or_new(ax, height=1.3 + 0.14 * len(names) * (1 + len(listed)))
@@ -119,7 +121,7 @@ def coefficient_forest(
     labels = [label_of(known[name], scaled=scaled) for name in names]
     name_rows(ax, labels)
     beside = max(max(map(len, labels)) - 8, 0)
-    note = f"{percent(1.0 - alpha)} intervals ({METHOD_NAMES[method]})"
+    note = f"{percent(level)} intervals ({METHOD_NAMES[method]})"
     if any(not one.found.is_bounded for estimated in series for one in estimated.values()):
         ax.tick_params(axis="y", pad=11.0)  # room for the arrows
         note += ", arrows: no bound"
@@ -158,7 +160,7 @@ def estimate_forest(table: EstimateTable, ax: Axes | None = None) -> Axes:
     ax.set_ylim(len(drawn) - 0.4, -0.6)
     labels = [" ".join(filter(None, one.label)) for one in table.estimates]
     name_rows(ax, [plain(label, 30) for label in labels])
-    note = f"{percent(1.0 - table.alpha)} intervals"
+    note = f"{percent(table.level)} intervals"
     ax.set_xlabel(f"{plain(table.title)}\n{note}", parse_math=False)
     return ax
 
@@ -179,12 +181,12 @@ def known_terms(results: Mapping[str, TargetResults]) -> dict[str, Term]:
     return found
 
 
-def estimates(results: TargetResults, alpha: float, method: IntervalMethod) -> dict[str, Estimate]:
+def estimates(results: TargetResults, level: float, method: IntervalMethod) -> dict[str, Estimate]:
     """Return what a fit says of each of its parameters."""
     if method == "fieller":
-        sets = results.confidence_sets(alpha)
+        sets = results.confidence_sets(level)
     else:
-        sets = [ConfidenceSet("interval", low, high) for low, high in results.conf_int(alpha, method).tolist()]
+        sets = [ConfidenceSet("interval", low, high) for low, high in results.conf_int(level, method).tolist()]
     return {
         name: Estimate(float(value), found)
         for name, value, found in zip(results.names, results.params, sets, strict=True)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analyst_client.kinds.counts.axes import TableAxis
+from analyst_client.level import takes_level
 from analyst_client.plots.style import (
     NEUTRAL,
     Axes,
@@ -33,6 +34,7 @@ class NoisyTable(Protocol):
     def interval(self, level: float = 0.95) -> NDArray[np.float64]: ...  # noqa: D102 -- see `Table`
 
 
+@takes_level
 def histogram(table: NoisyTable, ax: Axes | None = None, *, level: float = 0.95) -> Axes:
     """Draw a table of one or two axes as bars, with intervals for the exact counts, one cell at a time.
 
@@ -44,7 +46,7 @@ def histogram(table: NoisyTable, ax: Axes | None = None, *, level: float = 0.95)
     ax : Axes, optional
         Default those of a new figure.
     level : float
-        Coverage of the intervals, in (0, 1).
+        Coverage of the intervals, in [0.5, 1).
 
     Returns
     -------

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from analyst_client.display.model import percent, ratio
 from analyst_client.kinds.gram.quote import Quote
+from analyst_client.level import takes_level
 from analyst_client.planning.assumptions import Assumptions
 from analyst_client.planning.power import power_table
 from analyst_client.plots.style import (
@@ -184,6 +185,7 @@ def privacy_accuracy_curve(
     return ax
 
 
+@takes_level
 def quote_accuracy_curve(
     quote: Quote,
     assumptions: Assumptions,
@@ -191,7 +193,7 @@ def quote_accuracy_curve(
     *,
     epsilons: Sequence[float] | None = None,
     delta: float | None = None,
-    alpha: float = 0.05,
+    level: float = 0.95,
     target: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
@@ -209,8 +211,8 @@ def quote_accuracy_curve(
         Default 25 from a tenth to ten times the quoted ε.
     delta : float, optional
         Default that of the quote.
-    alpha : float
-        1 less the coverage of the interval.
+    level : float
+        Probability that an interval holds the truth, in [0.5, 1).
     target : str, optional
         One of the targets, if there are several.
     ax : Axes, optional
@@ -228,7 +230,7 @@ def quote_accuracy_curve(
     """
     quoted = quote.cost.pure_epsilon if quote.cost.pure_epsilon is not None else quote.cost.epsilon
     chosen = np.geomspace(0.1 * quoted, 10.0 * quoted, 25).tolist() if epsilons is None else list(epsilons)
-    options: dict[str, Any] = {"delta": delta, "alpha": alpha, "target": target}
+    options: dict[str, Any] = {"delta": delta, "level": level, "target": target}
     lengths = power_table(parameter, [1.0], quote, assumptions, epsilons=chosen, **options).half_lengths
     (at_quoted,) = power_table(parameter, [1.0], quote, assumptions, epsilons=[quoted], **options).half_lengths
     return privacy_accuracy_curve(

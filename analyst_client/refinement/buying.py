@@ -2,39 +2,22 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, Protocol
+from dataclasses import asdict, replace
 
 from analyst_client.errors import CuratorError
+from analyst_client.estimators.warn import warn_caller
 from analyst_client.kinds.gram.arguments import as_features
 from analyst_client.kinds.gram.request import ReleaseRequest
 from analyst_client.planning.prices import gdp_delta, number_of, zcdp_delta
+from analyst_client.refinement.holding import Holding, Seller, key_of
 from analyst_client.refinement.problem import Problem
 from analyst_client.refinement.refinement import Refinement, buy, rules_of
 from analyst_client.refinement.rules import RefinementRules
 from analyst_client.schema.datasets import Dataset
 from analyst_client.schema.requests import price
 
-HELD_S = 24 * 3600
-"""How long a reservation holds what is not spent yet."""
 _SPENT = 1.0 - 1e-9
 """Part of a price that is spent: costs are rounded up, one by one, in units of 10⁻¹²."""
-
-
-class Seller(Protocol):
-    """A curator, as `CuratorClient` asks it."""
-
-    def quote(self, dataset: str, request: Any, /) -> Any:
-        """Return the quote of a request."""
-
-    def release(self, dataset: str, request: Any, /) -> Any:
-        """Return the release of a request."""
-
-    def reserve(self, dataset: str, *, expires_in_s: int, project: str | None, **price: float) -> Any:
-        """Hold an amount."""
-
-    def close_reservation(self, reservation_id: str) -> Any:
-        """Give back what is left of it."""
 
 
 def refine_at(
@@ -48,7 +31,7 @@ def refine_at(
     rules: RefinementRules | None,
     family: str = "gaussian",
 ) -> Refinement:
-    """Hold the price, follow the plan, and give back what is left; see `CuratorClient.refine`.
+    """Follow the plan, and hold the price as long as something has to be paid; see `CuratorClient.refine`.
 
     Parameters
     ----------
@@ -67,15 +50,16 @@ def refine_at(
     ------
     ValueError
         When the target, or the rules, are not those of the family; nothing was charged.
-    CuratorError
-        With a note that says which reservation holds what is left.
+    BaseException
+        With a note that says what is held, or that it was given back.
     """
     stated = price(request.epsilon, request.delta, request.mu, request.rho)
     named = request.targets if request.target is None else [request.target]
     targets = as_features(named, "target") if named else []
     if len(targets) != 1:
         raise ValueError("a refinement is of one target: name it")
-    selecting = {name: value for name in ("where", "weight") if (value := getattr(request, name)) is not None}
+    request = replace(request, project=project)
+    said = {name: value for name in ("where", "weight", "project") if (value := getattr(request, name)) is not None}
     problem = Problem.of(
         seller.quote(declared.name, request),
         as_features(request.features, "features"),
@@ -83,26 +67,24 @@ def refine_at(
         rows=float(expected_rows or declared.rows or declared.row_capacity / 4.0),
         mu=_mu_of(stated, declared) * math.sqrt(_SPENT),
         accountant=declared.accountant,
-        options=tuple(selecting.items()),
+        options=tuple(said.items()),
         family=family,
     )
     kind = rules_of(family)
     if rules is not None and not isinstance(rules, kind):
         raise ValueError(f"rules of a {family} refinement are {kind.__name__}")
-    held = reservation or str(seller.reserve(declared.name, expires_in_s=HELD_S, project=project, **stated).id)
-    problem = replace(problem, options=(*problem.options, ("reservation", held)))
+    rules = rules or kind()
+    key = key_of(declared, request, family=family, rows=problem.rows, rules=[kind.__name__, asdict(rules)])
+    holding = Holding(seller, declared, key, stated, project=project, given=reservation)
     try:
-        found = buy(
-            problem,
-            rules or kind(),
-            lambda asked: seller.quote(declared.name, asked),
-            lambda asked: seller.release(declared.name, asked),
-        )
-    except CuratorError as error:
-        error.add_note(f"what is held waits in reservation={held!r}: the same call with it goes on where this ended")
+        found = buy(problem, rules, lambda asked: seller.quote(declared.name, asked), holding.release)
+    except BaseException as error:
+        holding.explain(error)
         raise
-    if reservation is None:
-        seller.close_reservation(held)
+    try:
+        holding.close()
+    except CuratorError as error:  # what was bought is here
+        warn_caller(f"the reservation {holding.id} could not be closed: {error}", UserWarning)
     return found
 
 

@@ -30,6 +30,8 @@ _RATIO_MOST, _RATIO_LEAST = 6.0, 0.02
 """Range of a variance that one look may find, over the one that was taken."""
 _SCALE_LEAST = 1e-4
 """Least scale of a column, in halves of its declared range."""
+_EACH = "center", "scale", "mean_sd", "square_sd"
+"""What looks tell of each column."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +64,13 @@ class Looked:
 
     def of(self, columns: slice) -> "Looked":
         """Return what is known of some columns."""
-        parts = {name: getattr(self, name)[columns] for name in ("center", "scale", "mean_sd", "square_sd")}
+        parts = {name: getattr(self, name)[columns] for name in _EACH}
         return replace(self, **parts)
+
+    def with_last(self, last: "Looked") -> "Looked":
+        """Return it with what is known of the last column alone in its place."""
+        parts: dict[str, Any] = {name: np.append(getattr(self, name)[:-1], getattr(last, name)) for name in _EACH}
+        return replace(last, **parts)
 
     def places(self, fields: Sequence[Field], reach: Sequence[float]) -> list[Place]:
         """Return the places of columns, cut at so many scales from their centres."""
@@ -196,7 +203,9 @@ def _learn(
     d = len(heed)
     rows_sd = math.hypot(known.rows_sd, rules.doubt * known.rows)
     rows_gain = rows_sd**2 / (rows_sd**2 + sd**2)
-    n = max(known.rows + rows_gain * (float(total[0]) - known.rows), known.rows / 10.0, 10.0)
+    told = math.sqrt(rows_gain) * sd
+    least = rules.rows_sure * told if rules.rows_sure else known.rows / 10.0
+    n = max(known.rows + rows_gain * (float(total[0]) - known.rows), least, 10.0)
     means, squares = total[1:].reshape(2, d) / heed / n
     noise = sd / heed / n
     mean_sd = np.minimum(np.hypot(known.mean_sd, rules.doubt), 1.0)
@@ -217,5 +226,5 @@ def _learn(
         np.minimum(mean_sd / ratio, 1.0),
         np.minimum(square_sd / ratio**2, 1.0),
         n,
-        math.sqrt(rows_gain) * sd,
+        told,
     )

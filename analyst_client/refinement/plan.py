@@ -91,11 +91,15 @@ def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any,
     """
     fields, budget = (*problem.numbers, problem.target), problem.mu**2
     before = Looked.before(fields, problem.rows, rules)
-    if problem.rows * problem.mu < rules.needed * len(fields):
+    if rules.expected_to_tell(problem.rows, problem.mu, len(fields)) != "slopes":
         return (yield from _tell_mean(problem, before, budget, rules, first=True))
     looked = yield from look(problem, fields, before, [share * budget for share in rules.looks], rules, first=True)
     left = (1.0 - sum(rules.looks)) * budget
-    if looked.mean_sd[-1] > rules.lost:
+    if looked.mean_sd[-1] > rules.unsettled:
+        costs = [share * left for share in rules.settling]
+        alone = yield from look(problem, (problem.target,), looked.of(slice(-1, None)), costs, rules, first=False)
+        looked, left = looked.with_last(alone), left - sum(costs)
+    if looked.mean_sd[-1] > rules.lost or looked.rows * problem.mu < rules.needed_told * len(fields):
         return (yield from _tell_mean(problem, looked, left, rules, first=False))
     n = looked.rows
     *found, target = looked.places(fields, [rules.clip] * (len(fields) - 1) + [rules.reach])

@@ -22,7 +22,7 @@ from analyst_client.refinement.generalized import RefinedGeneralized, refine_gen
 from analyst_client.refinement.plan import Refined, refine
 from analyst_client.refinement.problem import Field, Problem
 from analyst_client.refinement.questions import Coding, Question
-from analyst_client.refinement.rules import GeneralizedRules, RefinementRules
+from analyst_client.refinement.rules import FIRST_RULES, GeneralizedRules, RefinementRules
 from analyst_client.schema.amounts import Cost
 from analyst_client.schema.answers import Answer
 from analyst_client.schema.wire import Fields, parse_json
@@ -115,7 +115,7 @@ class Refinement(Displayable):
             raise body.fault("refinement", f"{FORMAT}, the format that this version reads")
         try:
             problem = body.members["problem"]
-            rules = rules_of(problem.get("family", "gaussian"))(**body.members["rules"])
+            rules = rules_of(problem.get("family", "gaussian"))(**(FIRST_RULES | body.members["rules"]))
             fields = [
                 Field(**(field | {"expression": read_expression(field["expression"])}))
                 for field in (*problem["features"], problem["target"])

@@ -3,9 +3,12 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from analyst_client.kinds.score import MEAT, NORMS, SCORE
+
+FIRST_RULES: dict[str, Any] = {"rows_sure": 0.0, "needed_told": 0.0, "least": 0.0, "unsettled": 1.0}
+"""Rules of refinements that were saved before there were these rules."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +35,23 @@ class RefinementRules:
     own, common : float
         Deviations of the variances of columns from what they were taken to be, in that of what is known of one: of each
         by itself, and of all together.
-    needed : float
-        Rows by µ that slopes need, for each column: with fewer the mean of the target is all that is told.
+    rows_sure : float
+        Least number of rows that a look may find, in deviations of its noise. A guess that is far too large would
+        otherwise be believed, and every mean found in the middle of its bounds. 0 stands for a tenth of the guess.
+    needed, needed_told : float
+        Rows by µ that slopes need, for each column: with fewer the mean of the target is all that is bought. The first
+        is of the rows that are stated or guessed, the second of those that looks told.
+    least : float
+        Rows by µ that the mean of the target needs.
+    unsettled : float
+        Deviation of what is known of the target's mean, in its own, above which the target is looked at by itself.
+    settling : tuple of float
+        Shares of the rest for these looks.
     lost : float
-        Deviation of what is known of the target's mean, in its own, above which slopes are of no use.
+        The same deviation, above which slopes are of no use.
     means : tuple of float
-        Shares of the rest for looks at the target alone, where slopes are of no use.
+        Shares of the rest for looks at the target alone, where slopes are of no use. A range that is far too wide
+        takes several of them.
     clip, reach : float
         Ends of the ranges of features and of the target, in standard deviations from the mean. Only the square of the
         target's costs anything.
@@ -101,9 +115,14 @@ class RefinementRules:
     half: float = 0.5
     own: float = 0.5
     common: float = 0.9
+    rows_sure: float = 1.0
     needed: float = 1.0
-    lost: float = 0.5
-    means: tuple[float, ...] = (0.3, 0.3, 0.4)
+    needed_told: float = 1.0
+    least: float = 10.0
+    unsettled: float = 0.25
+    settling: tuple[float, ...] = (0.03, 0.04, 0.05, 0.06, 0.07)
+    lost: float = 0.35
+    means: tuple[float, ...] = (0.06, 0.08, 0.1, 0.13, 0.17, 0.21, 0.25)
     clip: float = 3.0
     reach: float = 3.5
     gram: float = 0.4
@@ -159,6 +178,28 @@ class RefinementRules:
             cut=cut,
         )
         return replace(chosen, **rules)
+
+    def expected_to_tell(self, rows: float, mu: float, columns: int) -> Literal["slopes", "mean", "nothing"]:
+        """Return what a refinement tells at a price, from public numbers alone.
+
+        Parameters
+        ----------
+        rows : float
+            Public, stated or guessed; the capacity of a dataset gives the most that its price may tell.
+        mu : float
+            The whole price.
+        columns : int
+            Features that are numbers, and the target.
+
+        Returns
+        -------
+        str
+            ``"slopes"``; ``"mean"`` where the mean of the target is all that is bought; ``"nothing"`` where noise
+            outweighs that, too.
+        """
+        if rows * mu < self.least:
+            return "nothing"
+        return "mean" if rows * mu < self.needed * columns else "slopes"
 
     def gram_cost(self, d: int, n: float, budget: float) -> float:
         """Return what XᵀX costs, in µ².
@@ -341,6 +382,7 @@ class GeneralizedRules(RefinementRules):
     meat_affordable: float = 0.5
     step_most: float = 2.0
     misfit: float = 0.05
+    means: tuple[float, ...] = (0.3, 0.3, 0.4)
 
     @classmethod
     def for_intervals(cls, *, cut: bool = True, **rules: Any) -> "GeneralizedRules":

@@ -3,7 +3,7 @@
 The notebooks of docs/notebooks and the first lines of README.md run on them, wherever this is installed.
 
 >>> client = recorded_client()
->>> client.quote("flchain", REQUEST["features"], target="kappa", epsilon=1.0, delta=1e-6).affordable
+>>> client.quote("flchain", **REQUEST, epsilon=1.0).affordable
 True
 """
 
@@ -25,7 +25,12 @@ PAPER, PAPER_KEY, PAPER_EXACT = (HERE / name for name in ("paper.json", "paper-k
 SESSIONS = {"first_fit": (ANSWERS, KEY), "paper": (PAPER, PAPER_KEY)}
 """By the name of their notebook: what was answered, and the curator's key."""
 ADDRESS = "https://curator.example"
-REQUEST: dict[str, Any] = {"features": ["age", "sex", "creatinine", "lambda"], "target": "kappa", "delta": 1e-6}
+REQUEST: dict[str, Any] = {
+    "features": ["age", "sex", "creatinine", "lambda"],
+    "target": "kappa",
+    "rows": "box",
+    "delta": 1e-6,
+}
 
 
 class Recorded(httpx.BaseTransport):

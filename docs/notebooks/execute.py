@@ -20,7 +20,7 @@ import matplotlib as mpl
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
-DPI = 100
+DPI = 95
 Output = dict[str, Any]
 
 

@@ -15,9 +15,7 @@ from analyst_client import (
     RefinedRegression,
     Refinement,
     RefinementRules,
-    ReservationEndedError,
     ServiceError,
-    TransportError,
 )
 from analyst_client.terms import col, log, poly
 from curator_service.privacy.accountant import Price
@@ -76,33 +74,6 @@ class TestCost:
         again = client.refine("cohort", ["age"], **options)
         assert [one.text for one in again.releases] == [one.text for one in first.releases]
         assert spent(client) - before == pytest.approx(9.0, rel=1e-5)
-
-    def test_one_that_was_interrupted_goes_on_with_its_reservation(
-        self, world: World, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        client, asked = client_of(world), []
-        real = client.release
-
-        def fails(dataset: str, request: Any) -> Any:
-            asked.append(request)
-            if len(asked) == 6:
-                raise TransportError("gone")
-            return real(dataset, request)
-
-        before = spent(client)
-        options: dict[str, Any] = {"target": "kappa", "mu": 2.0, "expected_rows": COUNT}
-        monkeypatch.setattr(client, "release", fails)
-        with pytest.raises(TransportError) as caught:
-            client.refine("cohort", ["age", "sex"], **options)
-        (note,) = caught.value.__notes__
-        held = note.split("'")[1]
-        assert client.reservation(held).state == "open"
-        found = client.refine("cohort", ["age", "sex"], reservation=held, **options)
-        client.close_reservation(held)
-        with pytest.raises(ReservationEndedError):
-            client.refine("cohort", ["height", "sex"], reservation=held, **options)
-        assert spent(client) - before < 4.00001  # less, where a stored release of other tests had less noise
-        assert RefinedRegression().fit(found).coef_[0] == pytest.approx(0.06, abs=0.01)
 
     def test_it_is_refused_where_noise_is_laplace_and_the_target_is_no_number(self, client: CuratorClient) -> None:
         before = spent(client)

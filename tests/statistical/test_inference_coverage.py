@@ -119,7 +119,7 @@ def test_p_values_are_uniform_where_the_hypothesis_holds() -> None:
     for seed in range(REPEATS):
         (equations,) = pool(draw_release(seed, 500, gaussian(10.0)))
         statistic = equations.region_along(np.eye(4)[1:2]).statistic(np.eye(4)[1:2], BETA[1:2])
-        found.append([statistic > critical_value(alpha, equations.scale.dof, np.zeros(1))[0] for alpha in (0.05, 0.5)])
+        found.append([statistic > critical_value(level, equations.scale.dof, np.zeros(1))[0] for level in (0.95, 0.5)])
     rejected = np.mean(found, axis=0)
     assert rejected[0] <= 1.0 - LOW
     assert 0.5 - 4.0 * 0.5 / math.sqrt(REPEATS) <= rejected[1] <= 0.5 + 4.0 * 0.5 / math.sqrt(REPEATS)

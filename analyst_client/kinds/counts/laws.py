@@ -116,28 +116,27 @@ def combined_quantile(tail: float, *, laplace: bool) -> float:
     return max(normal, noise_quantile(tail, 1, laplace=True)) if laplace else normal
 
 
-def largest_error(beta: float, tables: Iterable[tuple[int, float]], *, laplace: bool) -> float:
-    r"""Return α such that with probability 1 − β the noise of every cell is within α, exactly.
+def largest_error(level: float, tables: Iterable[tuple[int, float]], *, laplace: bool) -> float:
+    r"""Return α such that with probability `level` the noise of every cell is within α, exactly.
 
     Parameters
     ----------
-    beta : float
+    level : float
     tables : iterable of (cells, sd)
         One independent draw in each cell.
     laplace : bool
 
     Notes
     -----
-    The draws are independent, so :math:`\prod_t (1 - 2\bar F_t(\alpha))^{k_t} = 1-\beta`. For one table of k cells with
-    Laplace noise of scale b that is :math:`\alpha = b\ln\frac{1}{1-(1-\beta)^{1/k}}`, below the union bound
-    :math:`b\ln(k/\beta)`.
+    With β for 1 less the level: the draws are independent, so
+    :math:`\prod_t (1 - 2\bar F_t(\alpha))^{k_t} = 1-\beta`. For one table of k cells with Laplace noise of scale b that
+    is :math:`\alpha = b\ln\frac{1}{1-(1-\beta)^{1/k}}`, below the union bound :math:`b\ln(k/\beta)`.
 
     Examples
     --------
-    >>> round(largest_error(0.05, [(1, 1.0)], laplace=False), 3)
+    >>> round(largest_error(0.95, [(1, 1.0)], laplace=False), 3)
     1.96
     """
-    check_beta(beta)
     sizes = list(tables)
     if not sizes or max(sd for _, sd in sizes) == 0.0:
         return 0.0
@@ -145,44 +144,43 @@ def largest_error(beta: float, tables: Iterable[tuple[int, float]], *, laplace: 
     def excess(x: float) -> float:
         tails = [(k, noise_tail(x / sd, 1, laplace=laplace)) for k, sd in sizes if sd > 0.0]
         within = sum(k * (math.log1p(-2.0 * tail) if tail < 0.5 else -math.inf) for k, tail in tails)
-        return max(math.log1p(-beta) - within, -1.0) if math.isfinite(within) else 1.0
+        return max(math.log(level) - within, -1.0) if math.isfinite(within) else 1.0
 
     return find_root(excess, max(sd for _, sd in sizes))
 
 
-def largest_error_bound(beta: float, tables: Iterable[tuple[int, float]], *, laplace: bool) -> float:
+def largest_error_bound(level: float, tables: Iterable[tuple[int, float]], *, laplace: bool) -> float:
     r"""Return the simple bound of `largest_error`, by the union of all k cells at the largest noise.
 
     Notes
     -----
-    Laplace: :math:`\alpha = b\ln(k/\beta)`, the utility of the Laplace mechanism (Dwork and Roth, "The Algorithmic
-    Foundations of Differential Privacy", 2014, theorem 3.8). Gaussian: :math:`\alpha = \sigma\sqrt{2\ln(2k/\beta)}`,
-    from :math:`\Pr[|Z|>t]\le 2e^{-t^2/2}`.
+    With β for 1 less the level. Laplace: :math:`\alpha = b\ln(k/\beta)`, the utility of the Laplace mechanism (Dwork
+    and Roth, "The Algorithmic Foundations of Differential Privacy", 2014, theorem 3.8). Gaussian:
+    :math:`\alpha = \sigma\sqrt{2\ln(2k/\beta)}`, from :math:`\Pr[|Z|>t]\le 2e^{-t^2/2}`.
 
     Examples
     --------
-    >>> round(largest_error_bound(0.05, [(10, math.sqrt(2.0))], laplace=True), 3)  # ln 200
+    >>> round(largest_error_bound(0.95, [(10, math.sqrt(2.0))], laplace=True), 3)  # ln 200
     5.298
     """
-    check_beta(beta)
     sizes = list(tables)
     cells, sd = sum(k for k, _ in sizes), max((sd for _, sd in sizes), default=0.0)
     if laplace:
-        return sd * SCALE_OF_SD * math.log(cells / beta)
-    return sd * math.sqrt(2.0 * math.log(2.0 * cells / beta))
+        return sd * SCALE_OF_SD * math.log(cells / (1.0 - level))
+    return sd * math.sqrt(2.0 * math.log(2.0 * cells / (1.0 - level)))
 
 
-def query_error(beta: float, weights: ArrayLike, sd: float, *, laplace: bool) -> float:
-    r"""Return α such that with probability 1 − β a linear query over a table's cells is within α of the exact one.
+def query_error(level: float, weights: ArrayLike, sd: float, *, laplace: bool) -> float:
+    r"""Return α such that with probability `level` a linear query over a table's cells is within α of the exact one.
 
     Notes
     -----
-    The query :math:`q^\top y` has the noise :math:`\sum q_iZ_i`. Gaussian: :math:`\alpha = z\sigma|q|_2`. Laplace:
+    With β for 1 less the level: the query :math:`q^\top y` has the noise :math:`\sum q_iZ_i`. Gaussian:
+    :math:`\alpha = z\sigma|q|_2`. Laplace:
     exact where all weights that are not 0 have one size, as for a count of some cells; otherwise Chernoff's bound,
     :math:`\alpha = \min_t [\ln(2/\beta) - \sum\ln(1-b^2q_i^2t^2)]/t` with :math:`0 < t < 1/(b\max|q_i|)`. Either way it
     is :math:`O(\sqrt{|\mathcal X|}\,b\log(1/\beta))`, not :math:`|\mathcal X|`.
     """
-    check_beta(beta)
     q = np.abs(np.asarray(weights, dtype=np.float64).ravel())
     q = q[q > 0.0]
     if not np.isfinite(q).all():
@@ -190,19 +188,13 @@ def query_error(beta: float, weights: ArrayLike, sd: float, *, laplace: bool) ->
     if not len(q) or sd == 0.0:
         return 0.0
     if not laplace:
-        return noise_quantile(beta / 2.0, 1, laplace=False) * sd * float(np.linalg.norm(q))
+        return noise_quantile((1.0 - level) / 2.0, 1, laplace=False) * sd * float(np.linalg.norm(q))
     if np.all(q == q[0]):
-        return noise_quantile(beta / 2.0, len(q), laplace=True) * sd * float(q[0])
+        return noise_quantile((1.0 - level) / 2.0, len(q), laplace=True) * sd * float(q[0])
     scaled = sd * SCALE_OF_SD * q
     t = np.linspace(0.0, 1.0, 2001)[1:-1] / np.max(scaled)
-    exponents = math.log(2.0 / beta) - np.array([np.sum(np.log1p(-((scaled * at) ** 2))) for at in t])
+    exponents = math.log(2.0 / (1.0 - level)) - np.array([np.sum(np.log1p(-((scaled * at) ** 2))) for at in t])
     return float(np.min(exponents / t))  # every t gives a bound
-
-
-def check_beta(beta: float) -> None:
-    """Refuse what is no probability of an error. Raise `ValueError`."""
-    if not 0.0 < beta < 1.0:
-        raise ValueError(f"beta must be in (0, 1), not {beta!r}")
 
 
 def find_root(decreasing: Callable[[float], float], step: float) -> float:

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from analyst_client.display.model import Block, Inline, Note, aligned, join, number, quiet, table, untrusted
 from analyst_client.kinds.counts import laws
 from analyst_client.kinds.counts.axes import Axis, TableShape, match_tables, read_is_laplace, read_shapes
+from analyst_client.level import takes_level
 from analyst_client.schema.quotes import AnyQuote, StatisticNoise, parts_of_shares, read_quote
 from analyst_client.schema.wire import Fields
 
@@ -41,13 +42,14 @@ class CountsQuote(AnyQuote):
         """Parts of ε of each table."""
         return parts_of_shares(self.request, len(self.tables))
 
-    def largest_error(self, beta: float = 0.05, *, simple: bool = False) -> float:
-        r"""Return α such that with probability 1 − β every cell of every table is within α of its exact count.
+    @takes_level
+    def largest_error(self, level: float = 0.95, *, simple: bool = False) -> float:
+        r"""Return α such that with probability `level` every cell of every table is within α of its exact count.
 
         Parameters
         ----------
-        beta : float
-            The probability that some cell is not.
+        level : float
+            The probability 1 − β that all cells are, in [0.5, 1).
         simple : bool
             The textbook's union bound over the k cells, :math:`b\ln(k/\beta)` for Laplace noise of scale b and
             :math:`\sigma\sqrt{2\ln(2k/\beta)}` for Gaussian noise, in place of the exact α, which is smaller.
@@ -59,17 +61,18 @@ class CountsQuote(AnyQuote):
         """
         sizes = [(shape.size, self.noise.sd[shape.name]) for shape in self.tables]
         chosen = laws.largest_error_bound if simple else laws.largest_error
-        return chosen(beta, sizes, laplace=self.is_laplace)
+        return chosen(level, sizes, laplace=self.is_laplace)
 
-    def query_error(self, weights: ArrayLike, beta: float = 0.05, *, table: int = 0) -> float:
-        """Return α such that with probability 1 − β a weighted sum of a table's cells is within α of the exact one.
+    @takes_level
+    def query_error(self, weights: ArrayLike, level: float = 0.95, *, table: int = 0) -> float:
+        """Return α such that with probability `level` a weighted sum of a table's cells is within α of the exact one.
 
         Parameters
         ----------
         weights : array-like
             One for each cell, of the table's shape.
-        beta : float
-            The probability that the sum is further off.
+        level : float
+            The probability 1 − β that the sum is no further off, in [0.5, 1).
         table : int
             Place of the table, from 0, in the order that was asked.
 
@@ -88,7 +91,7 @@ class CountsQuote(AnyQuote):
         shape = self.tables[table]
         if np.size(weights) != shape.size:
             raise ValueError(f"the table has {shape.size} cells, and there are {np.size(weights)} weights")
-        return laws.query_error(beta, weights, self.noise.sd[shape.name], laplace=self.is_laplace)
+        return laws.query_error(level, weights, self.noise.sd[shape.name], laplace=self.is_laplace)
 
     @classmethod
     def read(cls, fields: Fields) -> "CountsQuote":

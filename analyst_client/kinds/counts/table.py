@@ -14,11 +14,11 @@ from analyst_client.display.terminal import plain
 from analyst_client.kinds.counts.axes import TableAxis, TableShape, read_is_laplace
 from analyst_client.kinds.counts.bins import check_part, quantile_of_bins
 from analyst_client.kinds.counts.laws import contrast_quantile, noise_quantile, noise_quantiles
+from analyst_client.level import takes_level
 from analyst_client.schema.wire import Fields, as_float
 
 FloatArray: TypeAlias = NDArray[np.float64]
 Number = TypeVar("Number", np.float64, np.int64)
-LEVEL = 0.95
 
 
 class Estimate(NamedTuple):
@@ -98,7 +98,8 @@ class Table(TableShape, Displayable):
         draws = np.asarray(self.draws.sum(axis=others)).transpose(order)
         return replace(self, axes=tuple(self.axes[j] for j in kept), values=frozen(values), draws=frozen(draws))
 
-    def interval(self, level: float = LEVEL, *, simultaneous: bool = False) -> FloatArray:
+    @takes_level
+    def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> FloatArray:
         """Return intervals for the exact count of each cell.
 
         Parameters
@@ -116,31 +117,32 @@ class Table(TableShape, Displayable):
         Raises
         ------
         ValueError
-            When `level` is not in (0, 1).
+            When `level` is not in [0.5, 1).
 
         Notes
         -----
         By the exact law of a cell's noise: a sum of n Gaussian draws is Gaussian, and a sum of n Laplace draws has the
         law of n of them. A count is not below 0, so neither is an end, which can only raise the probability.
         """
-        check_level(level)
         tail = -math.expm1(math.log(level) / self.size) / 2.0 if simultaneous else (1.0 - level) / 2.0
         half = self.draw_sd * noise_quantiles(tail, self.draws, laplace=self.is_laplace)
         return frozen(np.maximum(np.stack([self.values - half, self.values + half], axis=-1), 0.0))
 
-    def total(self, level: float = LEVEL) -> Estimate:
+    @takes_level
+    def total(self, level: float = 0.95) -> Estimate:
         """Return how many rows are in cells, with the interval of `interval`."""
         whole = self.margin()
         low, high = whole.interval(level)
         return Estimate(float(whole.values), float(low), float(high), level)
 
-    def proportions(self, level: float = LEVEL, *, of: str = "dataset") -> Estimate:
+    @takes_level
+    def proportions(self, level: float = 0.95, *, of: str = "dataset") -> Estimate:
         r"""Return the proportion of each cell among all rows in cells, with intervals, one cell at a time.
 
         Parameters
         ----------
         level : float
-            Coverage of each interval, in (0, 1).
+            Coverage of each interval, in [0.5, 1).
         of : str
             ``"dataset"``: of these very rows; the noise alone is uncertain. ``"population"``: of the population of
             which the rows in cells are an independent sample; what the sample happened to be is uncertain too.
@@ -153,7 +155,7 @@ class Table(TableShape, Displayable):
         Raises
         ------
         ValueError
-            When `level` is not in (0, 1), or `of` is neither.
+            When `level` is not in [0.5, 1), or `of` is neither.
 
         Notes
         -----
@@ -169,7 +171,6 @@ class Table(TableShape, Displayable):
 
         Where the noise does not tell the total from 0 the interval is all of [0, 1].
         """
-        check_level(level)
         check_of(of)
         whole = self.margin()
         limits = _laplace_limits if self.is_laplace else _gaussian_limits
@@ -178,7 +179,8 @@ class Table(TableShape, Displayable):
             values = np.where(whole.values > 0.0, self.values / whole.values, np.nan)
         return Estimate(frozen(values), frozen(low), frozen(high), level)
 
-    def median(self, column: str, level: float = LEVEL) -> Estimate:
+    @takes_level
+    def median(self, column: str, level: float = 0.95) -> Estimate:
         """Return the median of a numeric column, of the rows in its bins.
 
         Parameters
@@ -186,7 +188,7 @@ class Table(TableShape, Displayable):
         column : str
             Other axes are added up, and rows that miss its value are left out.
         level : float
-            Coverage of the interval, in (0, 1).
+            Coverage of the interval, in [0.5, 1).
 
         Returns
         -------
@@ -195,7 +197,8 @@ class Table(TableShape, Displayable):
         """
         return self.quantile(column, 0.5, level)
 
-    def quantile(self, column: str, q: float, level: float = LEVEL) -> Estimate:
+    @takes_level
+    def quantile(self, column: str, q: float, level: float = 0.95) -> Estimate:
         r"""Return a quantile of a numeric column, of the rows in its bins.
 
         Parameters
@@ -205,7 +208,7 @@ class Table(TableShape, Displayable):
         q : float
             Within (0, 1): the quantile is the least value that a part q of the rows, or more, do not exceed.
         level : float
-            Coverage of the interval, in (0, 1).
+            Coverage of the interval, in [0.5, 1).
 
         Returns
         -------
@@ -217,7 +220,7 @@ class Table(TableShape, Displayable):
         Raises
         ------
         ValueError
-            When the column is not a numeric one of this table, or `q` or `level` is not in (0, 1).
+            When the column is not a numeric one of this table, or `q` is not in (0, 1), or `level` not in [0.5, 1).
 
         Notes
         -----
@@ -229,7 +232,6 @@ class Table(TableShape, Displayable):
         is exact for Gaussian noise and for the median, and bounded for other quantiles under Laplace noise
         (`analyst_client.kinds.counts.laws.contrast_quantile`).
         """
-        check_level(level)
         check_part(q)
         margin = self.margin(column)
         (axis,) = margin.axes
@@ -244,7 +246,8 @@ class Table(TableShape, Displayable):
             beyond[j] = self.draw_sd * contrast_quantile(tail, parts, laplace=self.is_laplace)
         return Estimate(*quantile_of_bins(axis.edges, values, q, beyond), level)
 
-    def plot(self, ax: Any = None, level: float = LEVEL) -> Any:
+    @takes_level
+    def plot(self, ax: Any = None, level: float = 0.95) -> Any:
         """Draw the counts with their intervals; needs the extra ``plots``, see `analyst_client.plots.histogram`.
 
         Parameters
@@ -252,7 +255,7 @@ class Table(TableShape, Displayable):
         ax : Axes, optional
             Default those of a new figure.
         level : float
-            Coverage of the intervals, in (0, 1).
+            Coverage of the intervals, in [0.5, 1).
 
         Returns
         -------
@@ -353,12 +356,6 @@ def _laplace_limits(
     with np.errstate(divide="ignore", invalid="ignore"):
         low, high = cell_low / (cell_low + rest_high), cell_high / (cell_high + rest_low)
     return np.where(cell_low > 0.0, low, 0.0), np.where(rest_low > 0.0, high, 1.0)
-
-
-def check_level(level: float) -> None:
-    """Refuse what is no probability. Raise `ValueError`."""
-    if not 0.0 < level < 1.0:
-        raise ValueError(f"level must be in (0, 1), not {level!r}")
 
 
 def check_of(of: str) -> None:

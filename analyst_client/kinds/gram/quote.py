@@ -75,7 +75,7 @@ class Quote(AnyQuote):
         Standard deviation of the noise of each statistic; where the row map is chosen in two steps, that of the norm
         which public numbers alone would choose.
     steps : TwoSteps or None
-        Where the row map is chosen in two steps: the first, and both ends of what the second may come to.
+        Outcomes of two steps, where these choose the row map: the first, and both ends of what the second may be.
     dataset, kind : str
     cost : Cost
         The charge, if it is asked for.

@@ -82,8 +82,7 @@ class Release(NoisyStatistics, PublishedAnswer):
     selected_from : Release or None
         The whole that this is a part of, see `select`.
     steps : tuple of ScoreRelease
-        What was bought with it: the counts of rows by their length, where its row map was chosen by them. A file keeps
-        them, and each has a receipt.
+        Counts of rows by their length, where the row map was chosen by them. A file keeps them, and their receipt.
 
     Examples
     --------
@@ -127,6 +126,19 @@ class Release(NoisyStatistics, PublishedAnswer):
         if self.row_map == LINEAR:
             return True
         return self.row_map == "ball" and (self.norm is None or self.norm**2 < self.longest_squared)
+
+    @property
+    def weighting(self) -> str | None:
+        """Weighting of rows, as a clause; None where each row counts for 1, so that sums are of people."""
+        found = [f"rows count by {write_expression(self.request['weight'])}"] if "weight" in self.request else []
+        if self.row_map in {"unit", "unit_xy"}:
+            found.append("rows are divided by their norm")
+        elif self.row_map == LINEAR:
+            found.append("rows whose combinations are longer than 1 count for less")
+        elif self.weights_rows:
+            longer = "" if self.norm is None else f" than {number(self.norm)} in scaled units, the constant included,"
+            found.append(f"rows longer{longer} count for less" if longer else "long rows count for less")
+        return " and ".join(found) or None
 
     @property
     def people(self) -> tuple[str, str] | None:
@@ -363,8 +375,9 @@ class Release(NoisyStatistics, PublishedAnswer):
         """
         chosen = find_package(os.fspath(path), package)
         moments = raw_moments(self, self.row_map, nearest=nearest)
-        origin = list_origin(self, self, self.caveats)
-        replace_file(Path(path), write_program(chosen, moments, origin, noisy=not self.is_public).encode("ascii"))
+        origin, people = list_origin(self, self, self.caveats), self.weighting is None
+        program = write_program(chosen, moments, origin, noisy=not self.is_public, people=people)
+        replace_file(Path(path), program.encode("ascii"))
 
     @classmethod
     def from_text(cls, text: str, answer: str | None = None) -> "Release":

@@ -239,26 +239,31 @@ def describe_choice(release: Release) -> str | None:
     return f"norm {number(release.norm)}, chosen by {told}: about {longer:.0%} of rows are longer, and count for less"
 
 
-def quote_steps(ask: Callable[[Any], Any], request: ReleaseRequest, quote: Quote) -> TwoSteps | None:
-    """Ask what two steps may come to; None where one step is what would be charged, or nothing.
+def quote_steps(
+    ask: Callable[[Any], Any], fetch: Callable[[str], Any], request: ReleaseRequest, quote: Quote
+) -> Quote:
+    """Return the quote of what a call would do: of two steps, of the second alone where the first is stored, or of one.
 
     Parameters
     ----------
-    ask : callable
-        Returns the quote of a request.
+    ask, fetch : callable
+        Return the quote of a request, and a stored release by its id.
     request : ReleaseRequest
         One that `leaves_row_map`.
     quote : Quote
         Of it, in one step.
     """
     if not takes_two_steps(request, quote):
-        return None
-    narrow = _ball(1.0 + count_groups(quote) * 1.6 ** (-STEPS / 2.0))
+        return quote
     try:
         norms = ask(norms_request(request, quote))
-    except RequestInvalidError:
-        return None
-    return TwoSteps(norms, ask(_second(request, quote, narrow)), ask(_second(request, quote, {"map": "box"})))
+    except RequestInvalidError:  # more terms than a curator takes directions
+        return quote
+    if norms.stored_release is not None and not request.fresh:
+        second: Quote = ask(release_request(request, quote, fetch(norms.stored_release)))
+        return second
+    narrow = _second(request, quote, _ball(1.0 + count_groups(quote) * 1.6 ** (-STEPS / 2.0)))
+    return replace(quote, steps=TwoSteps(norms, ask(narrow), ask(_second(request, quote, {"map": "box"}))))
 
 
 def takes_two_steps(request: ReleaseRequest, quote: Quote) -> bool:

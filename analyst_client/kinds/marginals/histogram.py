@@ -13,11 +13,9 @@ from analyst_client.kinds.counts.axes import TableAxis
 from analyst_client.kinds.counts.bins import check_part, quantile_of_bins
 from analyst_client.kinds.counts.laws import combined_quantile
 from analyst_client.kinds.counts.table import (
-    LEVEL,
     NOTE,
     Estimate,
     FloatArray,
-    check_level,
     check_of,
     frozen,
     table_of_cells,
@@ -25,6 +23,7 @@ from analyst_client.kinds.counts.table import (
 )
 from analyst_client.kinds.marginals.items import Marginal, bounds_of, center_and_scale
 from analyst_client.kinds.marginals.tree import apply_inverse, cumulative_variances, fit_tree
+from analyst_client.level import LEVEL, takes_level
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -102,7 +101,8 @@ class Histogram(Displayable):
         A = np.stack(forms)
         return self.draw_sd**2 * A @ (apply_inverse(A) if self.is_tree else A).T
 
-    def interval(self, level: float = LEVEL, *, simultaneous: bool = False) -> FloatArray:
+    @takes_level
+    def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> FloatArray:
         """Return intervals for the exact count of each bin.
 
         Parameters
@@ -120,14 +120,14 @@ class Histogram(Displayable):
         Raises
         ------
         ValueError
-            When `level` is not in (0, 1).
+            When `level` is not in [0.5, 1).
         """
-        check_level(level)
         tail = (1.0 - level) / 2.0 / (len(self.values) if simultaneous else 1)
         half = self.sd * combined_quantile(tail, laplace=self.is_laplace)
         return frozen(np.maximum(np.stack([self.values - half, self.values + half], axis=-1), 0.0))
 
-    def quantiles(self, q: float | Sequence[float], level: float = LEVEL, *, of: str = "dataset") -> Estimate:
+    @takes_level
+    def quantiles(self, q: float | Sequence[float], level: float = 0.95, *, of: str = "dataset") -> Estimate:
         r"""Return quantiles of the rows in bins.
 
         Parameters
@@ -135,7 +135,7 @@ class Histogram(Displayable):
         q : float or sequence of float
             Within (0, 1): a quantile is the least value that a part q of the rows, or more, do not exceed.
         level : float
-            Coverage of each interval, in (0, 1).
+            Coverage of each interval, in [0.5, 1).
         of : str
             ``"dataset"``: of these very rows; the noise alone is uncertain. ``"population"``: of the population of
             which they are an independent sample; what the sample happened to be is uncertain too.
@@ -148,7 +148,7 @@ class Histogram(Displayable):
         Raises
         ------
         ValueError
-            When a q or `level` is not in (0, 1), or `of` is neither.
+            When a q is not in (0, 1), `level` not in [0.5, 1), or `of` is neither.
 
         Notes
         -----
@@ -156,7 +156,6 @@ class Histogram(Displayable):
         farther on the wrong side of 0 than what noise exceeds with probability (1 − level) / 2. The variance of
         :math:`D_j` is that of least squares. Of a population the binomial :math:`Nq(1-q)` is beside it.
         """
-        check_level(level)
         check_of(of)
         if isinstance(q, Sequence | np.ndarray):
             found = np.array([self.quantiles(float(one), level, of=of)[:3] for one in q]).reshape(-1, 3)

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from analyst_client.kinds.counts.table import LEVEL
 from analyst_client.kinds.marginals.histogram import Histogram
 from analyst_client.kinds.marginals.items import bounds_of, center_and_scale
 from analyst_client.kinds.marginals.sums import Sums
+from analyst_client.level import LEVEL
 from analyst_client.schema.columns import Column
 
 TAIL, TAIL_MAX = 0.005, 0.2

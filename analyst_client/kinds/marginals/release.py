@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from analyst_client.display.model import Block, Inline, Note, View, facts, join, number, quiet, table, untrusted
 from analyst_client.display.terminal import plain
-from analyst_client.kinds.counts.table import LEVEL, Estimate, check_level
+from analyst_client.kinds.counts.table import Estimate
 from analyst_client.kinds.marginals import KIND
 from analyst_client.kinds.marginals.histogram import Histogram
 from analyst_client.kinds.marginals.items import (
@@ -23,6 +23,7 @@ from analyst_client.kinds.marginals.items import (
 from analyst_client.kinds.marginals.recentring import Recentring, propose
 from analyst_client.kinds.marginals.sums import Sums
 from analyst_client.kinds.published import PublishedAnswer, list_published, read_published
+from analyst_client.level import LEVEL, takes_level
 from analyst_client.schema.amounts import write_cost
 from analyst_client.schema.columns import Column
 from analyst_client.schema.quotes import list_request
@@ -95,7 +96,8 @@ class MarginalsRelease(PublishedAnswer):
         listed = [column for marginal in self.marginals for column in marginal.columns]
         return tuple({column.name: column for column in listed}.values())
 
-    def count(self, column: ColumnAsked, level: float = LEVEL) -> Estimate:
+    @takes_level
+    def count(self, column: ColumnAsked, level: float = 0.95) -> Estimate:
         """Return how many rows have a value of a column; all that was released of them counts.
 
         Parameters
@@ -113,11 +115,12 @@ class MarginalsRelease(PublishedAnswer):
         Raises
         ------
         ValueError
-            When the release has no such column, or `level` is not in (0, 1).
+            When the release has no such column, or `level` is not in [0.5, 1).
         """
         return self._sums(self._find(column)).count(level)
 
-    def missing(self, column: ColumnAsked, level: float = LEVEL) -> Estimate:
+    @takes_level
+    def missing(self, column: ColumnAsked, level: float = 0.95) -> Estimate:
         """Return how many rows miss the value of a column: fewer than a complete one has in this release.
 
         Parameters
@@ -135,10 +138,9 @@ class MarginalsRelease(PublishedAnswer):
         Raises
         ------
         ValueError
-            When the release has no such column, none that is declared complete, or `level` is not in (0, 1).
+            When the release has no such column, none that is declared complete, or `level` is not in [0.5, 1).
         """
         asked = self._find(column)
-        check_level(level)
         if asked.missing == "complete":
             return Estimate(0.0, 0.0, 0.0, level)
         whole = [self._sums(other) for other in self.columns if other.missing == "complete"]
@@ -150,7 +152,8 @@ class MarginalsRelease(PublishedAnswer):
         rows = reduce(Sums.seeing_count, whole)
         return rows.less(self._sums(asked)).count(level)
 
-    def mean(self, column: ColumnAsked, level: float = LEVEL, *, of: str = "dataset") -> Estimate:
+    @takes_level
+    def mean(self, column: ColumnAsked, level: float = 0.95, *, of: str = "dataset") -> Estimate:
         """Return the mean of a column, of the rows that have a value.
 
         Parameters
@@ -158,7 +161,7 @@ class MarginalsRelease(PublishedAnswer):
         column : str or Expression
             One that was asked. Moments are used if there are any, or else bins.
         level : float
-            Coverage of the interval, in (0, 1).
+            Coverage of the interval, in [0.5, 1).
         of : str
             ``"dataset"``: of these very rows; the noise alone is uncertain. ``"population"``: of the population of
             which they are an independent sample; what the sample happened to be is uncertain too.
@@ -172,7 +175,7 @@ class MarginalsRelease(PublishedAnswer):
         Raises
         ------
         ValueError
-            When the release has no such column, `level` is not in (0, 1), or `of` is neither.
+            When the release has no such column, `level` is not in [0.5, 1), or `of` is neither.
 
         Notes
         -----
@@ -182,7 +185,8 @@ class MarginalsRelease(PublishedAnswer):
         found = self._find(column)
         return _scaled(self._sums(found).mean(level, of), *center_and_scale(found))
 
-    def std(self, column: ColumnAsked, level: float = LEVEL, *, of: str = "dataset") -> Estimate:
+    @takes_level
+    def std(self, column: ColumnAsked, level: float = 0.95, *, of: str = "dataset") -> Estimate:
         """Return the standard deviation of a column, of the rows that have a value.
 
         Parameters
@@ -190,7 +194,7 @@ class MarginalsRelease(PublishedAnswer):
         column : str or Expression
             One that was asked. Moments are used if there are any, or else bins.
         level : float
-            Coverage of the interval, in (0, 1).
+            Coverage of the interval, in [0.5, 1).
         of : str
             ``"dataset"``: of these very rows; the noise alone is uncertain. ``"population"``: of the population of
             which they are an independent sample, with values taken as normal.
@@ -204,7 +208,7 @@ class MarginalsRelease(PublishedAnswer):
         Raises
         ------
         ValueError
-            When the release has no such column, `level` is not in (0, 1), or `of` is neither.
+            When the release has no such column, `level` is not in [0.5, 1), or `of` is neither.
         """
         found = self._find(column)
         return _scaled(self._sums(found).std(level, of), 0.0, center_and_scale(found)[1])
@@ -233,8 +237,9 @@ class MarginalsRelease(PublishedAnswer):
             raise ValueError(f"the release has only moments of {found.name!r}: ask for Tree([{found.name!r}]) too")
         return histograms[0]
 
+    @takes_level
     def quantiles(
-        self, column: ColumnAsked, q: float | Sequence[float], level: float = LEVEL, *, of: str = "dataset"
+        self, column: ColumnAsked, q: float | Sequence[float], level: float = 0.95, *, of: str = "dataset"
     ) -> Estimate:
         """Return quantiles of a column, of the rows that have a value.
 
@@ -245,7 +250,7 @@ class MarginalsRelease(PublishedAnswer):
         q : float or sequence of float
             Within (0, 1).
         level : float
-            Coverage of each interval, in (0, 1).
+            Coverage of each interval, in [0.5, 1).
         of : str
             ``"dataset"`` or ``"population"``, as of `mean`.
 
@@ -257,11 +262,12 @@ class MarginalsRelease(PublishedAnswer):
         Raises
         ------
         ValueError
-            When the release has no bins of such a column, a q or `level` is not in (0, 1), or `of` is neither.
+            When the release has no bins of such a column, a q, `level` or `of` is not in its range.
         """
         return self.histogram(column).quantiles(q, level, of=of)
 
-    def support(self, column: ColumnAsked, tail: float = 0.01, level: float = LEVEL) -> Support:
+    @takes_level
+    def support(self, column: ColumnAsked, tail: float = 0.01, level: float = 0.95) -> Support:
         """Return a range that holds nearly all values of a column.
 
         Parameters
@@ -271,7 +277,7 @@ class MarginalsRelease(PublishedAnswer):
         tail : float
             Part of the rows that may be below the range, and that may be above; within (0, 0.5).
         level : float
-            The probability that at most so many are, in (0, 1).
+            The probability that at most so many are, in [0.5, 1).
 
         Returns
         -------

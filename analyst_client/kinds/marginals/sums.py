@@ -7,7 +7,7 @@ import numpy as np
 
 from analyst_client.inference.quadratic import Quadratic, solve_quadratic
 from analyst_client.kinds.counts.laws import combined_quantile
-from analyst_client.kinds.counts.table import Estimate, FloatArray, check_level, check_of
+from analyst_client.kinds.counts.table import Estimate, FloatArray, check_of
 from analyst_client.kinds.marginals.histogram import Histogram
 from analyst_client.kinds.marginals.items import Marginal
 
@@ -74,7 +74,6 @@ class Sums:
 
     def count(self, level: float) -> Estimate:
         """Return n, of these very rows."""
-        check_level(level)
         half = self._quantile(level) * math.sqrt(self._variance(COUNT))
         n = float(self.values[0])
         return Estimate(n, max(n - half, 0.0), max(n + half, 0.0), level)
@@ -88,7 +87,6 @@ class Sums:
         :math:`(\sum u-\theta n)^2\le z^2\,\mathrm{Var}(\theta)`, with the noise of both sums and, of a population, n
         times the variance of u. It is wider by `reach` at either end: no row is farther from where it was added up.
         """
-        check_level(level)
         check_of(of)
         n, first = float(self.values[0]), float(self.values[1])
         C, z2 = self.covariance.tolist(), self._quantile(level) ** 2
@@ -111,7 +109,6 @@ class Sums:
         `reach` at either end: values that are moved by no more have a standard deviation that differs by no more. It is
         all of [0, 1] where n is not `COUNT_SDS` times its noise: there the second order is not enough.
         """
-        check_level(level)
         check_of(of)
         n, z2 = float(self.values[0]), self._quantile(level) ** 2
         if n <= 0.0:

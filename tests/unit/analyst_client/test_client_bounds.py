@@ -91,7 +91,7 @@ def test_a_bound_gives_ends_to_intervals_that_have_none() -> None:
 
 def test_a_bound_that_is_far_off_leaves_the_set_of_the_smaller_size() -> None:
     fit = AdaSSP().fit(draw(1, Noise(3.0, 2.0, 2.0, 2.0, distribution="discrete_gaussian")))
-    assert fit.conf_int(bound=50.0) == pytest.approx(fit.conf_int(alpha=0.04), rel=1e-9)
+    assert fit.conf_int(bound=50.0) == pytest.approx(fit.conf_int(level=0.96), rel=1e-9)
 
 
 def test_bounds_are_in_raw_units_and_by_name() -> None:
@@ -111,7 +111,7 @@ def test_a_bound_that_contradicts_the_release_is_said() -> None:
 
 def test_a_single_parameter_without_a_value_is_nan_and_warned_of() -> None:
     fit = AdaSSP().fit(draw(1, Noise(3.0, 2.0, 2.0, 2.0, distribution="discrete_gaussian")))
-    just_out = float(fit.conf_int(alpha=0.04)[1, 0]) * 0.999
+    just_out = float(fit.conf_int(level=0.96)[1, 0]) * 0.999
     with pytest.warns(EstimationWarning, match="no value of dose agrees"):
         found = fit.conf_int(bound={"dose": just_out})
     assert np.isnan(found[1]).all()

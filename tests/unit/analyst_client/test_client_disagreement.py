@@ -109,4 +109,4 @@ def test_random_effects_need_two_sites_that_tell_something() -> None:
     equations = fit.results_[0].equations
     shared = replace(equations, sites=tuple(replace(site, overlap=2) for site in equations.sites))
     with pytest.raises(EstimationError, match="same people"):
-        random_effects(shared, np.eye(3), 0.05)
+        random_effects(shared, np.eye(3), 0.95)

@@ -297,13 +297,14 @@ def test_the_head_says_what_it_is_and_what_to_beware_of(release: Release, packag
     for said in (
         f"dataset flchain, release {release.id}",
         "epsilon = 1.0 at delta = 1e-06",
-        "Row map: ball, norm 1.18",
+        "Row map: box",
         "ignore the privacy noise",
         "sex_m: sex[M], 0 or 1",
         "kappa: kappa, in mg\\x2fdL, the target",
     ):
         assert said in head
     assert "PROJECTED" not in head
+    assert "WEIGHTED" not in head
 
 
 def test_the_head_of_public_rows_speaks_of_no_noise(hostile: Release, tmp_path: Path) -> None:
@@ -318,6 +319,7 @@ def test_the_head_states_condition_weight_and_caveats(tmp_path: Path) -> None:
     assert "Rows that count: age > 60" in text
     assert "Weight of a row: age. N is the sum of weights" in text
     assert "Note: rows count by age" in text
+    assert "WEIGHTED: rows do not count for 1 each, so N, means and standard deviations are not those of people" in text
 
 
 # --- What the packages make of them ----------------------------------------------------------------------------------

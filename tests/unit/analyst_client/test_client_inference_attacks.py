@@ -152,7 +152,7 @@ def test_shifts_that_add_up_in_a_contrast_do_not_cost_its_coverage() -> None:
         y = theta[0] + X @ (theta[1:] + shift) + 0.3 * generator.standard_normal(20000)
         frame = {f"x{j + 1}": X[:, j] for j in range(d)} | {"y": y}
         fit = OLS().fit([*hospitals, Release.from_public(frame, hospitals[0])])
-        (found,) = fit.results_[0].contrast_sets(contrast, np.zeros(1), 0.05)
+        (found,) = fit.results_[0].contrast_sets(contrast, np.zeros(1), 0.95)
         covered.append(float(theta.sum()) in found)
     assert np.mean(covered) >= 0.88
 

@@ -388,7 +388,7 @@ class TestWhatItSays:
         assert "odds ratio" in str(fit.summary())
 
     def test_a_rare_class_is_too_small_for_its_terms(self) -> None:
-        with pytest.warns(EstimationWarning, match="the rarer class has about"):
+        with pytest.warns(EstimationWarning, match="the rarer class counts for about"):
             fit = LogisticRegression().fit(self.release(3, self.normal, np.full(3000, 0.005)))
         assert "does not tell the coefficients of x1, x2 from 0" in " ".join(fit.caveats())
         assert "Warning: the rarer class" in str(fit.summary())

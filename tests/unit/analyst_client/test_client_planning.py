@@ -413,7 +413,7 @@ class TestExpectedAccuracy:
 
     @pytest.mark.parametrize(
         ("arguments", "message"),
-        [({"alpha": 0.0}, r"alpha must be in \(0, 1\)"), ({"simulate": -3}, "simulate must be a number of releases")],
+        [({"level": 0.0}, "level is the probability"), ({"simulate": -3}, "simulate must be a number of releases")],
     )
     def test_nonsense_is_refused(self, arguments: dict[str, Any], message: str) -> None:
         with pytest.raises(ValueError, match=message):
@@ -554,7 +554,7 @@ class TestPower:
         [
             ({"effects": []}, "effects must be true coefficients other than 0"),
             ({"effects": [0.0]}, "effects must be true coefficients other than 0"),
-            ({"power": 0.01}, "power must be above alpha"),
+            ({"power": 0.01}, "power must be above 1 − level"),
             ({"rows": [2.0]}, "rows must be numbers of rows, each at least"),
         ],
     )

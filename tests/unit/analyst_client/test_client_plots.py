@@ -227,8 +227,8 @@ class TestForest:
 
     @pytest.mark.parametrize("method", ["delta", "bootstrap"])
     def test_other_methods(self, method: Any, ax: Axes) -> None:
-        coefficient_forest(FIT, alpha=0.2, method=method, ax=ax)
-        assert segments(ax) == [pytest.approx(tuple(pair)) for pair in FIT.conf_int(0.2, method)[1:]]
+        coefficient_forest(FIT, level=0.8, method=method, ax=ax)
+        assert segments(ax) == [pytest.approx(tuple(pair)) for pair in FIT.conf_int(0.8, method)[1:]]
         assert "80% intervals" in ax.get_xlabel()
 
     def test_names_and_units(self, ax: Axes) -> None:

@@ -67,7 +67,7 @@ def test_without_noise_and_with_nothing_fixed_it_is_bayesian_ridge_regression() 
     assert fit.coef_ == pytest.approx(theirs.coef_, rel=2e-3)
     sd = np.sqrt(np.diag(fit.posterior_cov_))[1:]
     assert sd == pytest.approx(np.sqrt(np.diag(theirs.sigma_)), rel=0.01)
-    half = np.ptp(fit.conf_int(0.3173, method="posterior"), axis=1)[1:] / 2.0
+    half = np.ptp(fit.conf_int(0.6827, method="posterior"), axis=1)[1:] / 2.0
     assert half == pytest.approx(sd, rel=1e-3)
 
 

@@ -212,7 +212,7 @@ def test_what_cannot_be_read_is_refused() -> None:
             call()
     with pytest.raises(ValueError, match="no factor 'age'"):
         kaplan_meier(table_of(), "age", "dead")
-    with pytest.raises(ValueError, match="level must be"):
+    with pytest.raises(ValueError, match="95 looks like a percentage"):
         kaplan_meier(table_of(), "years", "dead", level=95)
 
 

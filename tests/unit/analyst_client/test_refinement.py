@@ -1,11 +1,13 @@
 """Releases as measurements of one pair XᵀX, Xᵀy, and coefficients of what is known of it."""
 
+import json
+from dataclasses import asdict, replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from analyst_client import RefinementRules, Term
+from analyst_client import RefinedRegression, Refinement, RefinementRules, Term
 from analyst_client.kinds.score.release import NORM_EDGES, ScoreRelease
 from analyst_client.refinement.belief import TERMS_MAX, Belief
 from analyst_client.refinement.frame import Frame
@@ -15,6 +17,7 @@ from analyst_client.refinement.plan import Refined
 from analyst_client.refinement.problem import Field, Problem
 from analyst_client.refinement.questions import Coding
 from analyst_client.refinement.requests import measured, share_kept
+from analyst_client.refinement.rules import FIRST_RULES
 from analyst_client.refinement.solution import shrunk_coefficients
 from analyst_client.terms import col
 from bench.ideal import IdealCurator
@@ -232,6 +235,66 @@ class TestRules:
         found = [self.RULES.score_shares(14, 0.0, meat=meat).get("meat", 0.0) for meat in (False, True)]
         assert found == [0.0, self.RULES.meat]
         assert "meat" not in self.RULES.score_shares(0, 0.0, meat=True)
+
+
+class TestGuessOfTheRows:
+    """A default guess is a fourth of the capacity, which may be a hundred times the rows."""
+
+    @staticmethod
+    def errors(guess, mu, wide=1.0, rules=None, repeats=12):
+        """Return mean squared errors over the target's variance, and how often slopes were told."""
+        found = []
+        for seed in range(repeats):
+            generator = np.random.default_rng([41, seed])
+            x = generator.standard_normal((400, 4))
+            y = 2.0 + x @ [0.6, -0.5, 0.4, 0.2] + 0.4 * generator.standard_normal(400)
+            bounds = [(-4.0 * wide, 5.0 * wide)] * 4 + [(-3.0 * wide, 7.0 * wide)]
+            curator = IdealCurator.of_rows(np.column_stack([x, y]), bounds, generator)
+            refinement = curator.refine(mu, rules, guess=guess)
+            fit = RefinedRegression().fit(refinement)
+            found.append((np.mean((y - fit.predict(x)) ** 2) / y.var(), refinement.found.theta is not None))
+        return np.mean(found, axis=0)
+
+    def test_one_that_is_a_hundred_times_too_large_costs_little(self):
+        (error, slopes), (known, _) = (self.errors(guess, 0.1, 4.0) for guess in (40_000.0, None))
+        assert slopes == 1.0
+        assert error < known + 0.1
+
+    def test_slopes_are_hardly_worse_than_the_mean_alone_where_rows_are_few(self):
+        rules = RefinementRules.for_intervals(cut=False)
+        error, slopes = self.errors(40_000.0, 0.03, 4.0, rules)
+        mean, _ = self.errors(40_000.0, 0.03, 4.0, replace(rules, needed=1e9))
+        assert slopes > 0.2
+        assert error < mean + 0.5
+
+    def test_rows_that_looks_find_too_few_buy_the_mean_alone(self):
+        rules = RefinementRules(needed_told=100.0)
+        assert self.errors(40_000.0, 0.06, rules=rules, repeats=2)[1] == 0.0
+
+    def test_a_look_finds_no_fewer_rows_than_its_noise_tells_apart(self):
+        fields, rules = [Field(col("x"), "x", -1.0, 1.0)], RefinementRules()
+        before = Looked.before(fields, 50_000.0, rules)
+        noise = 400.0 * np.array([-1.5, 0.8, 0.1])
+        after = _learn(before, fields, noise, 400.0, np.ones(1), 0.0, rules)
+        assert 390.0 < after.rows < 410.0  # and not a tenth of the guess, by which every mean is near the middle
+        assert after.mean_sd[0] * after.scale[0] / before.scale[0] > 0.6
+
+    @pytest.mark.parametrize(
+        ("rows", "told"), [(1000.0, "slopes"), (390.0, "slopes"), (370.0, "mean"), (101.0, "mean"), (99.0, "nothing")]
+    )
+    def test_public_numbers_say_what_a_price_tells(self, rows, told):
+        assert RefinementRules(needed=2.0).expected_to_tell(rows, 0.1, 19) == told
+
+    def test_rules_that_were_saved_before_are_followed_as_they_were(self, tmp_path):
+        generator = np.random.default_rng(43)
+        curator = IdealCurator.of_rows(generator.standard_normal((300, 3)), [(-5.0, 5.0)] * 3, generator)
+        refinement = curator.refine(0.1, RefinementRules(**FIRST_RULES, lost=0.5, means=(0.3, 0.3, 0.4)))
+        path = tmp_path / "before.json"
+        replace(refinement, releases=()).save(path)
+        body = json.loads(path.read_text())
+        body["rules"] = {name: value for name, value in body["rules"].items() if name not in FIRST_RULES}
+        path.write_text(json.dumps(body))
+        assert json.dumps(asdict(Refinement.load(path).rules)) == json.dumps(asdict(refinement.rules))
 
 
 class TestShareKept:

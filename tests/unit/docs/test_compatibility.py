@@ -9,9 +9,9 @@ import pytest
 
 from analyst_client import CuratorClient
 from analyst_client.errors import ReceiptInvalidError
-from analyst_client.tutorial import ADDRESS, Recorded, curator_key
+from analyst_client.tutorial import ADDRESS, REQUEST, Recorded, curator_key
 
-ASKED = {"features": ["age", "sex", "creatinine", "lambda"], "target": "kappa", "epsilon": 1.0, "delta": 1e-6}
+ASKED = REQUEST | {"epsilon": 1.0}
 
 
 def with_more(value: Any) -> Any:

@@ -75,7 +75,9 @@ def find_package(path: str, package: str | None) -> Package:
     raise ValueError(f"package must be one of {listed}, or the file must end so")
 
 
-def write_program(package: Package, moments: RawMoments, origin: Iterable[str], *, noisy: bool = True) -> str:
+def write_program(
+    package: Package, moments: RawMoments, origin: Iterable[str], *, noisy: bool = True, people: bool = True
+) -> str:
     """Write the program of a package.
 
     Parameters
@@ -86,6 +88,8 @@ def write_program(package: Package, moments: RawMoments, origin: Iterable[str], 
         Where the moments come from: paragraphs for the head of the file.
     noisy : bool
         Whether they may hold privacy noise.
+    people : bool
+        Whether every row counts for 1.
 
     Returns
     -------
@@ -95,12 +99,16 @@ def write_program(package: Package, moments: RawMoments, origin: Iterable[str], 
     writer = WRITERS[package]
     names = safe_names([variable.name for variable in moments.variables])
     before, after = writer.comment
-    stated = [*origin, *warnings_of(writer.title, moments, noisy=noisy), *describe(names, moments.variables)]
+    stated = [
+        *origin,
+        *warnings_of(writer.title, moments, noisy=noisy, people=people),
+        *describe(names, moments.variables),
+    ]
     head = [f"{before}{line}{after}" for text in stated for line in comment_lines(text)]
     return "\n".join([*head, "", writer.program(Data(names, moments))])
 
 
-def warnings_of(title: str, moments: RawMoments, *, noisy: bool) -> list[str]:
+def warnings_of(title: str, moments: RawMoments, *, noisy: bool, people: bool) -> list[str]:
     """Return what a reader of the package's results must know."""
     found = [
         f"BEWARE: standard errors, tests, intervals and measures of fit of {title} ignore the privacy noise in these "
@@ -111,6 +119,11 @@ def warnings_of(title: str, moments: RawMoments, *, noisy: bool) -> list[str]:
         f"N is the released number of rows, {moments.rows!r}, rounded. Covariances are centred sums over N - 1, in raw "
         "units",
     ]
+    if not people:
+        found.append(
+            "WEIGHTED: rows do not count for 1 each, so N, means and standard deviations are not those of people. "
+            "Coefficients are those of the weighted rows"
+        )
     if moments.smallest is not None:
         found.append(
             "PROJECTED: the released moments were no covariance matrix (smallest eigenvalue "

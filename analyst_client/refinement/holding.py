@@ -1,0 +1,209 @@
+"""The reservation of a refinement: made when the first step has to be paid, and found again by the same call."""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
+from itertools import count
+from typing import Any, Protocol
+
+from analyst_client.errors import (
+    AuthenticationError,
+    BudgetExceededError,
+    CuratorError,
+    JobError,
+    LedgerMemoryError,
+    RequestInvalidError,
+    ReservationEndedError,
+    ServiceUnavailableError,
+    TransportError,
+)
+from analyst_client.http.retry import is_retried
+from analyst_client.schema.accounts import Reservation
+from analyst_client.schema.datasets import Dataset
+
+HELD_S = 24 * 3600
+"""How long a reservation holds what is not spent yet."""
+_PASSING = (
+    *(AuthenticationError, TransportError, ServiceUnavailableError, JobError, LedgerMemoryError),
+    *(OSError, MemoryError, Warning),
+)
+"""Errors that the same call need not meet again: a token is renewed, a line is mended, a job is begun anew."""
+
+
+class Seller(Protocol):
+    """A curator, as `CuratorClient` asks it."""
+
+    def quote(self, dataset: str, request: Any, /) -> Any:
+        """Return the quote of a request."""
+
+    def release(self, dataset: str, request: Any, /) -> Any:
+        """Return the release of a request."""
+
+    def reserve(
+        self, dataset: str, *, expires_in_s: int, project: str | None, idempotency_key: str, **price: float
+    ) -> Reservation:
+        """Hold an amount; the same key returns the first answer again."""
+
+    def reservation(self, reservation_id: str) -> Reservation:
+        """Return a reservation as it is now."""
+
+    def close_reservation(self, reservation_id: str) -> Reservation:
+        """Give back what is left of it."""
+
+
+def key_of(dataset: Dataset, request: Any, **said: Any) -> str:
+    """Return the key of a refinement's reservation: the same for the same call of this version of the library.
+
+    The curator keeps the keys of each analyst apart.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    request : Request
+        One release of the model, at the whole price.
+    **said : object
+        All else that decides the steps.
+    """
+    try:
+        library = version("dp-curator")
+    except PackageNotFoundError:
+        library = ""
+    whole = [library, dataset.name, dataset.snapshot, request.to_json().decode(), said]
+    return f"refine-{hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:40]}"
+
+
+class Holding:
+    """What pays for the steps of a refinement.
+
+    Nothing is held while steps are answered by stored releases. The first one that is not makes a reservation, whose
+    idempotency key follows from the call: the same call finds it again. One that has ended is followed by another, of
+    what was not drawn from it, so that all of them together never cost more than the price.
+
+    Parameters
+    ----------
+    seller : Seller
+    dataset : Dataset
+    key : str
+        See `key_of`.
+    price : mapping of str to float
+    project : str or None
+    given : str or None
+        A reservation of the analyst's own, which is neither made nor closed here.
+    before_paying : callable
+        Called before anything is held; it raises what would fail later.
+    """
+
+    def __init__(
+        self,
+        seller: Seller,
+        dataset: Dataset,
+        key: str,
+        price: Mapping[str, float],
+        *,
+        project: str | None,
+        given: str | None,
+        before_paying: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._seller, self._dataset, self._key, self._price = seller, dataset, key, dict(price)
+        self._project, self._given, self._before_paying = project, given, before_paying
+        self.id = given
+        self._was_asked = False
+
+    def release(self, asked: Any) -> Any:
+        """Return the release of a step: a stored one, or one that is paid by the reservation."""
+        name = self._dataset.name
+        if self.id is None:
+            quoted = self._seller.quote(name, asked)
+            if quoted.stored_release is not None or quoted.derivable_from is not None:
+                return self._seller.release(name, asked)  # free, and whoever is refused a price may still read
+            self._before_paying()
+            self.id = self._reserve()
+        try:
+            return self._seller.release(name, replace(asked, reservation=self.id))
+        except ReservationEndedError:
+            if self._given is not None or self._seller.reservation(self.id).state == "closed":
+                raise
+        with suppress(ReservationEndedError):  # its time is over, and the curator may hold it for a moment more
+            self.close()
+        self.id = None
+        self.id = self._reserve()
+        return self._seller.release(name, replace(asked, reservation=self.id))
+
+    def _reserve(self) -> str:
+        """Make the reservation of this call, or find it; return its id."""
+        price, self._was_asked = self._price, True
+        for k in count():
+            try:
+                made = self._seller.reserve(
+                    self._dataset.name,
+                    expires_in_s=HELD_S,
+                    project=self._project,
+                    idempotency_key=f"{self._key}-{k}",
+                    **price,
+                )
+            except RequestInvalidError as refused:
+                if refused.slug != "idempotency-key-reused":  # by a dataset of this name that there was before
+                    raise
+                continue
+            found = self._seller.reservation(made.id)
+            if found.state == "open":
+                return found.id
+            price = self._left(found)
+        raise AssertionError("count() ends")
+
+    def _left(self, ended: Reservation) -> dict[str, float]:
+        """Return what was not drawn from a reservation that has ended."""
+        units = (ended.reserved.units or 0) - (ended.drawn.units or 0)
+        amount = max(units, 1) * 1e-12 * (1.0 - 1e-15)  # the curator rounds up, and shall not count one unit more
+        return {"mu": amount**0.5} if self._dataset.accountant == "gdp" else {"rho": amount}
+
+    def close(self) -> None:
+        """Give back what is left, where something is held by this call itself."""
+        if self.id is not None and self._given is None:
+            self._seller.close_reservation(self.id)
+
+    def explain(self, error: BaseException) -> None:
+        """Give the rest back where the same call would fail again, and add a note to the error that says what is held.
+
+        An interruption, and an answer that was lost, keep what is held for the same call.
+        """
+        if self.id is None:
+            if self._was_asked and not recurs(error):
+                error.add_note(
+                    "a reservation may have been made: the same call finds it, client.reservations() lists it"
+                )
+            return
+        named = f"reservation={self.id!r}"
+        if self._given is not None:
+            error.add_note(f"what is left waits in {named}, which you gave: the same call goes on where this ended")
+            return
+        if not recurs(error):
+            error.add_note(
+                f"the rest of the price waits in {named} for {HELD_S // 3600} hours at most: the same call goes on "
+                f"where this ended, and pays for no step twice; client.close_reservation({self.id!r}) gives it back"
+            )
+            return
+        if isinstance(error, BudgetExceededError):
+            error.add_note(
+                "where an earlier call was of another version of the library, it may have paid for other steps: state "
+                "another price, and it begins anew"
+            )
+        try:
+            with suppress(ReservationEndedError):
+                self.close()
+        except CuratorError as failed:
+            error.add_note(f"the rest of the price is held by {named}, which could not be closed: {failed}")
+            return
+        error.add_note(
+            f"the rest of the price was given back ({named} is closed); steps that were bought cost nothing again"
+        )
+
+
+def recurs(error: BaseException) -> bool:
+    """Return whether the same call would most likely fail alike."""
+    if not isinstance(error, Exception) or isinstance(error, _PASSING):
+        return False
+    return not isinstance(error, CuratorError) or not (is_retried(error) or (error.status or 0) >= 500)
