@@ -74,8 +74,14 @@ def test_quote_release_fit_list_and_fetch(client: CuratorClient, tmp_path: Path)
     again = client.release("cohort", FEATURES, target="kappa", rows="ball", epsilon=0.3, delta=1e-6)
     assert again.answer == "stored"
     assert again == release
-    assert client.quote("cohort", FEATURES, target="kappa", rows="ball", epsilon=0.3, delta=1e-6).stored_release == release.id
-    assert client.quote("cohort", FEATURES, target="kappa", rows="ball", epsilon=0.2, delta=1e-6).stored_release == release.id
+    assert (
+        client.quote("cohort", FEATURES, target="kappa", rows="ball", epsilon=0.3, delta=1e-6).stored_release
+        == release.id
+    )
+    assert (
+        client.quote("cohort", FEATURES, target="kappa", rows="ball", epsilon=0.2, delta=1e-6).stored_release
+        == release.id
+    )
     louder = client.quote("cohort", FEATURES, target="kappa", rows="ball", epsilon=0.4, delta=1e-6)
     assert louder.stored_release is None
     (offer,) = louder.offers

@@ -11,7 +11,15 @@ import numpy as np
 import pytest
 from support import World, client_of, make_rows, open_world
 
-from analyst_client import SSP, BudgetExceededError, CuratorClient, ReceiptInvalidError, Release, ScoreRelease, TransportError
+from analyst_client import (
+    SSP,
+    BudgetExceededError,
+    CuratorClient,
+    ReceiptInvalidError,
+    Release,
+    ScoreRelease,
+    TransportError,
+)
 from analyst_client.kinds.gram.request import ReleaseRequest
 from analyst_client.kinds.gram.two_steps import SHARE, spread_counts
 from analyst_client.terms import interaction, log, poly
@@ -164,7 +172,7 @@ def test_a_saved_release_keeps_both_receipts(client: CuratorClient, tmp_path: Pa
     release = client.release("cohort", FEATURES, **ASKED)
     file = tmp_path / "release.json"
     release.save(file)
-    for read in (Release.load(file), pickle.loads(pickle.dumps(release))):  # noqa: S301 -- our own
+    for read in (Release.load(file), pickle.loads(pickle.dumps(release))):
         assert (read.text, read.steps, read.norm) == (release.text, release.steps, release.norm)
     assert verify_file(file)
     assert release.verify()
@@ -181,7 +189,7 @@ def test_a_changed_step_is_found(client: CuratorClient, tmp_path: Path, part: bo
     file = tmp_path / "release.json"
     (release.select(["age"]) if part else release).save(file)
     text = file.read_text(encoding="utf-8")
-    changed = re.sub(r'(norms\\*":\{[^}]*values\\*":\[)', r"\g<1>1", text)
+    changed = re.sub(r"(norms[^\[]*\[13\][^\[]*\[)", r"\g<1>1", text)
     assert changed != text
     assert not verify_text(changed)
     file.write_text(changed, encoding="utf-8")

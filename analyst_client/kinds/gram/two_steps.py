@@ -7,14 +7,13 @@ that a row's gradient is its scaled terms x without the constant. The second is 
 Notes
 -----
 A row counts with the weight :math:`w^2 = \min(1, R^2/(1 + \lVert x\rVert^2))`. With :math:`N = \sum w^2` the squared
-length of a typical slope's interval is about :math:`S/N + QR^3/N^2`: sampling error, and noise, whose deviation grows
-as R in Xᵀy and as R² in XᵀX, so by about :math:`R^{3/2}`. As :math:`dN/d\log R = 2pN`, with p the part of N that
-belongs to rows longer than R, it is least where
+length of a typical slope's interval is about :math:`S/N + QR^2/N^2`: sampling error, and the noise in Xᵀy. As
+:math:`dN/d\log R = 2pN`, with p the part of N that belongs to rows longer than R, it is least where
 
-.. math:: p = \frac{3}{2}\,\frac{u}{1 + 2u},\qquad u = \frac{QR^3/N^2}{S/N}.
+.. math:: p = \frac{u}{1 + 2u},\qquad u = \frac{QR^2/N^2}{S/N}.
 
-The rule takes the widest R at which p is at least that, and of Xᵀy alone the ratio u of noise to sampling variance. So
-the norm is about the median of rows where noise outweighs sampling error, and the box where it is far below it.
+The rule takes the widest R at which p is at least that. So the norm is about the median of rows where noise outweighs
+sampling error, and the box where it is far below it. Residuals and slopes are not known then: constants stand for them.
 """
 
 import math
@@ -53,9 +52,9 @@ STEPS = 36
 """Norms that are tried below the longest row's: R² comes 1.26 times nearer to 1 with each."""
 POINTS = 6
 """Places within a bin over which its rows are spread, evenly in the logarithm of the length."""
-RESIDUAL_SD = 0.2
+RESIDUAL_SD = 0.25
 """Residual deviation that is assumed, of a target within [−1, 1]."""
-VARYING = 0.2
+VARYING = 0.5
 """Part of the mean square of a scaled term that is assumed to be variance about its mean."""
 
 
@@ -155,7 +154,7 @@ def choose_rows(norms: ScoreRelease, groups: int, xty_sd: float) -> dict[str, An
         squared = 1.0 + groups * 1.6 ** (-step / 2.0)
         weights = rows * np.minimum(1.0, squared / (1.0 + squares))
         ratio = squared * xty_sd**2 / (RESIDUAL_SD**2 * VARYING * float(weights @ squares) / groups)
-        if weights[1.0 + squares > squared].sum() >= 1.5 * ratio / (1.0 + 2.0 * ratio) * weights.sum():
+        if weights[1.0 + squares > squared].sum() >= ratio / (1.0 + 2.0 * ratio) * weights.sum():
             break
     return {"map": "box"} if step == 0 else _ball(squared)
 
@@ -239,9 +238,7 @@ def describe_choice(release: Release) -> str | None:
     return f"norm {number(release.norm)}, chosen by {told}: about {longer:.0%} of rows are longer, and count for less"
 
 
-def quote_steps(
-    ask: Callable[[Any], Any], fetch: Callable[[str], Any], request: ReleaseRequest, quote: Quote
-) -> Quote:
+def quote_steps(ask: Callable[[Any], Any], fetch: Callable[[str], Any], request: ReleaseRequest, quote: Quote) -> Quote:
     """Return the quote of what a call would do: of two steps, of the second alone where the first is stored, or of one.
 
     Parameters
