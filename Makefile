@@ -105,8 +105,8 @@ wheelhouse: $(VENV)/.installed ## every wheel of the server, a script that insta
 	cp -R locks/server.lock deploy deploy/install-offline $(WHEELHOUSE)
 	@du -sh $(WHEELHOUSE)
 
-bench: $(VENV)/.installed ## the measurements of speed and accuracy, written to build/bench (DATA=DIR: of sets of rows too)
-	$(BIN)/python -m bench.run $(if $(DATA),--data $(DATA))
+bench: $(VENV)/.installed ## the measurements of speed and accuracy, written to build/bench (DATA=DIR: of rows too; NAMES: some)
+	$(BIN)/python -m bench.run $(NAMES) $(if $(DATA),--data $(DATA))
 
 experiments: $(VENV)/.installed ## published studies, measured again: DATA=DIR holds their rows, UCI=DIR the UCI sets if elsewhere
 	$(BIN)/python -m experiments.cps --data $(DATA)

@@ -262,13 +262,13 @@ class IdealCurator:
         g *= _shrink(g)[:, np.newaxis]
         shares = request.shares or {SCORE: 1.0}
         sds = _deviations(request.mu, shares, dict.fromkeys(shares, 1.0))
-        norms, meat = sds.get(NORMS), sds.get(MEAT)
+        score, norms, meat = (sds.get(name) for name in (SCORE, NORMS, MEAT))
         counts = np.bincount(np.searchsorted(NORM_EDGES, longest, side="right"), minlength=len(NORM_EDGES) + 1)
         return ScoreRelease(
-            score=g.sum(axis=0) + self._noise(sds[SCORE], k),
+            score=None if score is None else g.sum(axis=0) + self._noise(score, k),
             norms=None if norms is None else counts + self._noise(norms, len(counts)),
             meat=None if meat is None else g.T @ g + self._symmetric(k, meat),
-            noise=ScoreNoise(sds[SCORE], norms, meat, meat and meat / math.sqrt(2.0), distribution="discrete_gaussian"),
+            noise=ScoreNoise(score, norms, meat, meat and meat / math.sqrt(2.0), distribution="discrete_gaussian"),
             columns=design.known,
             terms=design.terms,
             target=design.target,

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from analyst_client.schema.columns import Term
 from bench.desk import DeskClient, Stored, store
 from bench.refined import Population as Made
 from bench.run import ROOT
-from bench.uci import column_names, load, outward
+from bench.uci import column_names, load
 from curator_service.datasets.manifest import Manifest
 from curator_service.privacy.design import ColumnType
 
@@ -307,48 +309,73 @@ def _read(path: Path) -> dict[str, Any]:
     return {str(name): column.to_numpy() for name, column in pd.read_csv(path).items()}
 
 
+AFFAIRS: dict[str, Declared] = {
+    "rate_marriage": (1.0, 5.0),
+    "age": (15.0, 50.0),
+    "yrs_married": (0.0, 30.0),
+    "children": (0.0, 8.0),
+    "religious": (1.0, 4.0),
+    "educ": (8.0, 20.0),
+    "affair": None,
+}
+VOTES: dict[str, Declared] = {
+    "selfLR": (1.0, 7.0),
+    "age": (18.0, 100.0),
+    "educ": (1.0, 7.0),
+    "income": (0.0, 25.0),
+    "vote": None,
+}
+VISITS: dict[str, Declared] = {
+    "mdvis": (0.0, 50.0),
+    "lncoins": (0.0, 5.0),
+    "lpi": (0.0, 8.0),
+    "fmde": (0.0, 9.0),
+    "physlm": (0.0, 1.0),
+    "disea": (0.0, 60.0),
+    "hlthg": None,
+    "hlthf": None,
+    "hlthp": None,
+}
+ARRESTS: dict[str, Declared] = {"age": (16.0, 60.0), "prio": (0.0, 20.0)} | dict.fromkeys(
+    ("fin", "race", "wexp", "mar", "paro", "arrest")
+)
+TUMOURS: dict[str, Declared] = {
+    "age": (18.0, 90.0),
+    "tsize": (0.0, 120.0),
+    "progrec": (0.0, 1000.0),
+    "estrec": (0.0, 1000.0),
+    "pnodes": (0.0, 40.0),
+}
+PACKAGED: dict[str, tuple[str, dict[str, Declared], str]] = {
+    "fair": ("statsmodels", AFFAIRS, "rate_marriage"),
+    "fair, binomial": ("statsmodels", AFFAIRS, "affair"),
+    "anes96, binomial": ("statsmodels", VOTES, "vote"),
+    "randhie": ("statsmodels", VISITS, "mdvis"),
+    "randhie, poisson": ("statsmodels", VISITS, "mdvis"),
+    "rossi, binomial": ("lifelines", ARRESTS, "arrest"),
+    "gbsg2": ("lifelines", TUMOURS, "pnodes"),
+}
+"""Sets that come with a package: its name, the declarations, and the target."""
+
+
 def packaged(name: str) -> Population:
-    """Load a set that comes with statsmodels."""
-    import statsmodels.api as sm  # noqa: PLC0415 -- for these alone
-
+    """Load a set that comes with a package."""
+    package, declared, target = PACKAGED[name]
     set_name, _, family = name.partition(", ")
-    rows = getattr(sm.datasets, set_name).load_pandas().data
-    frame: dict[str, Any] = {column: rows[column].to_numpy(dtype=np.float64) for column in rows}
-    match set_name:
-        case "fair":
-            frame["affair"] = frame["affairs"] > 0.0
-            own: dict[str, Declared] = {
-                "rate_marriage": (1.0, 5.0),
-                "age": (15.0, 50.0),
-                "yrs_married": (0.0, 30.0),
-                "children": (0.0, 8.0),
-                "religious": (1.0, 4.0),
-                "educ": (8.0, 20.0),
-                "affair": None,
-            }
-            target, like = ("affair", "age") if family == "binomial" else ("rate_marriage", "age")
-        case "anes96":
-            frame["dole"] = frame["vote"]
-            own = {"selfLR": (1.0, 7.0), "age": (18.0, 100.0), "educ": (1.0, 7.0), "income": (0.0, 25.0), "dole": None}
-            target, like = "dole", "age"
-        case _:
-            own = {name: _outward(frame[name]) for name in ("mdvis", "lncoins", "lpi", "fmde", "physlm", "disea")}
-            own |= dict.fromkeys(("hlthg", "hlthf", "hlthp"))
-            own["mdvis"] = (0.0, 50.0)
-            target, like = "mdvis", "disea"
-    features = [column for column in own if column != target]
-    return _population(name, frame, own, features, target, like=like, family=family or "gaussian")
-
-
-def _outward(values: Floats) -> tuple[float, float]:
-    low, high = float(values.min()), float(values.max())
-    return outward(low - 0.1 * (high - low), high + 0.1 * (high - low))
+    sets = import_module(f"{package}.datasets")
+    rows = (
+        getattr(sets, set_name).load_pandas().data if package == "statsmodels" else getattr(sets, f"load_{set_name}")()
+    )
+    frame: dict[str, Any] = {"affair": rows["affairs"] > 0.0} if set_name == "fair" else {}
+    frame |= {column: rows[column].to_numpy() for column in declared if column not in frame}
+    features = [column for column in declared if column != target]
+    like = "disea" if set_name == "randhie" else "age"
+    return _population(name, frame, declared, features, target, like=like, family=family or "gaussian")
 
 
 MADE = ("gaussian", "t3", "heteroskedastic", "zero-inflated", "groups")
 MADE_GENERALIZED = ("logit", "logit, rare", "logit, one in nine", "counts", "counts, overdispersed")
 UCI = ("airfoil", "bike", "concrete", "elevators", "protein", "wine")
-PACKAGED = ("fair", "fair, binomial", "anes96, binomial", "randhie", "randhie, poisson")
 
 
 def populations(data: Path | None) -> dict[str, Callable[[], Population]]:
@@ -374,12 +401,10 @@ def populations(data: Path | None) -> dict[str, Callable[[], Population]]:
             add(name, make, folder)
         else:
             missing.append(name)
-    try:
-        import statsmodels.api  # noqa: F401, PLC0415 -- optional
-    except ImportError:
-        missing += PACKAGED
-    else:
-        for name in PACKAGED:
+    for name, (package, *_) in PACKAGED.items():
+        if find_spec(package) is None:
+            missing.append(name)
+        else:
             add(name, packaged, name)
     if missing:
         sys.stderr.write(f"left out, as their rows are not here: {', '.join(missing)}\n")

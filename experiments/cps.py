@@ -7,9 +7,10 @@ experience and gender, linear and cubic in experience. Experience is no column: 
 request. Row map and shares are chosen for every price from quotes and made-up rows. Prints Markdown, draws a figure.
 
     python -m experiments.cps --data DIR [--releases 200] [--many 1000] [--figure docs/images/verdict.png]
-    python -m experiments.cps --data DIR --refined 100
+    python -m experiments.cps --data DIR --typed 20 [--draws 200]
 
-The second refines both models at ε = 1 instead, with `RefinementRules.for_intervals(cut=False)`, so many times.
+The second asks as a newcomer types it, with nothing but a formula and ε = 1: `client.refine`, `client.release` beside
+it, of four models, so many times. With `--draws` rows are drawn anew each time, and answered in memory (`bench.desk`).
 
 DIR holds cpssw8.csv: earnings (dollars an hour), gender, age, region, education (years), with a header.
 """
@@ -17,13 +18,16 @@ DIR holds cpssw8.csv: earnings (dollars an hour), gender, age, region, education
 import argparse
 import csv
 import math
+import tomllib
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from numpy.polynomial import legendre
 from scipy.stats import t as student
 
@@ -35,16 +39,17 @@ from analyst_client import (
     EstimationError,
     EstimationWarning,
     RefinedRegression,
-    RefinementRules,
     Release,
     expected_accuracy,
 )
 from analyst_client.estimators.base import LinearFit
+from bench.desk import DeskClient, store
 from bench.serving import open_population, serve
 from curator_service.container import Curator
+from curator_service.datasets.manifest import Manifest
 from curator_service.privacy.accountant import Price
 from experiments.figure import draw
-from experiments.metrics import Agreement, Floats, Inferred, Proportion
+from experiments.metrics import Agreement, Floats, Inferred, Proportion, holds
 
 EPSILONS = (0.5, 1.0, 3.0)
 DELTA = 1e-6
@@ -74,6 +79,7 @@ SHARES = tuple(
     for xtx in (0.5, 0.45, 0.4, 0.35, 0.3)
 )
 Request = dict[str, Any]
+TYPED: Request = {"epsilon": 1.0, "delta": DELTA}
 
 
 @dataclass(frozen=True)
@@ -96,6 +102,10 @@ class Workers:
         male = np.array([float(row["gender"] == "male") for row in rows])
         return cls(np.log(earnings), education, np.clip(age - education - 6.0, 0.0, 55.0), male)
 
+    def pick(self, rows: npt.NDArray[np.int64]) -> "Workers":
+        """Return some rows."""
+        return Workers(*(column[rows] for column in vars(self).values()))
+
 
 @dataclass(frozen=True)
 class Model:
@@ -108,11 +118,13 @@ class Model:
     """Columns of experience."""
     length_max: float
     agreement_min: float
+    interaction: bool = False
+    """Whether education has another slope for men."""
 
     def design(self, workers: Workers) -> Floats:
         """Return the terms of the rows."""
         columns = [np.ones(len(workers.male)), workers.education, *self.terms(workers.experience), workers.male]
-        return np.column_stack(columns)
+        return np.column_stack([*columns, workers.education * workers.male] if self.interaction else columns)
 
 
 def powers(experience: Floats) -> list[Floats]:
@@ -146,6 +158,24 @@ RAW = Model(
     3.0,
     0.95,
 )
+
+E, E2, E3 = EXPERIENCE, f"I({EXPERIENCE}**2)", f"I({EXPERIENCE}**3)"
+AS_TYPED = tuple(
+    Model(name, f"log(earnings) ~ {right}", ("(constant)", "education", *curve, *rest), terms, 1.6, 0.95, len(rest) > 1)
+    for name, right, curve, terms, rest in (
+        ("linear", f"education + {E} + gender", POWERS[2:3], lambda own: powers(own)[:1], ("gender",)),
+        ("square", f"education + {E} + {E2} + gender", POWERS[2:4], lambda own: powers(own)[:2], ("gender",)),
+        ("cubic", f"education + {E} + {E2} + {E3} + gender", POWERS[2:5], powers, ("gender",)),
+        (
+            "interaction",
+            f"education + {E} + gender + education:gender",
+            POWERS[2:3],
+            lambda own: powers(own)[:1],
+            ("gender", "education:gender"),
+        ),
+    )
+)
+"""What a newcomer writes."""
 
 
 @dataclass(frozen=True)
@@ -357,34 +387,57 @@ class FreshClient(CuratorClient):
 
     def release(self, dataset: str, asked: Any, **options: Any) -> Any:
         """Buy a release with fresh noise."""
+        if isinstance(asked, str):
+            return super().release(dataset, asked, **options, fresh=True)
         return super().release(dataset, replace(asked, fresh=True), **options)
 
 
-def refine(client: CuratorClient, model: Model, rows: int, count: int) -> list[LinearFit]:
-    """Refine a model at ε = 1, and fit it."""
-    rules = RefinementRules.for_intervals(cut=False)
-    asked: Request = {"epsilon": 1.0, "delta": DELTA, "expected_rows": rows, "rules": rules}
-    return [RefinedRegression().fit(client.refine("cps", model.formula, **asked)) for _ in range(count)]
+def ask(client: CuratorClient, model: Model, way: str) -> Inferred:
+    """Refine or release a model as it is typed, and fit it."""
+    if way == "refine":
+        return infer(RefinedRegression().fit(client.refine("cps", model.formula, **TYPED)))
+    return infer(fit(client.release("cps", model.formula, **TYPED)))
 
 
-def run_refined(client: CuratorClient, workers: Workers, count: int) -> None:
-    """Refine, compare and print."""
-    rows = round(len(workers.male), 1 - len(str(len(workers.male))))
-    cells = []
-    for model in (LINEAR, CUBIC):
-        fits = refine(client, model, rows, count)
-        cells.append(Cell.of(model, 1.0, workers, fits, infer))
-        if model is CUBIC:
-            cells.append(Cell.of(TOLD, 1.0, workers, fits, infer_powers))
-    print(HEAD)
-    for cell in cells:
-        print("\n".join(cell.lines()))
-    print("\n| model | ε | releases | all intervals bounded | coverage of the slopes there | RMSE of OLS | ", end="")
-    print("over it: median | largest |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
-    for cell in cells:
-        print(cell.line())
-    print()
-    print("\n".join(goals(cells)), flush=True)
+def draw_typed(workers: Workers, model: Model, way: str, seed: int) -> Agreement:
+    """Draw as many rows as there are, ask in memory, and compare with least squares on these rows.
+
+    What is held is the coefficient of all rows, of which the drawn ones are a sample.
+    """
+    generator, whole = np.random.default_rng([seed, *model.name.encode()]), Plain.of(model, workers)
+    drawn = workers.pick(generator.integers(0, len(workers.male), len(workers.male)))
+    manifest = Manifest.model_validate(tomllib.loads(MANIFEST))
+    frame = {"earnings": np.exp(drawn.log_earnings), "education": drawn.education, "gender": drawn.male}
+    stored = store(manifest, frame | {"age": drawn.experience + drawn.education + 6.0})
+    private, plain = ask(DeskClient(manifest, stored, generator), model, way), Plain.of(model, drawn)
+    agreement = Agreement.of([private], plain.inferred, plain.std_errors)
+    return replace(agreement, covered=holds(private.intervals, whole.inferred.values)[np.newaxis])
+
+
+def run_typed(client: CuratorClient, workers: Workers, count: int, draws: int) -> None:
+    """Ask as it is typed, compare and print."""
+    print("| way | rows | model | releases | relative length | sign and significance | coverage | ", end="")
+    print("worst coefficient: length | sign and significance | coverage |\n| --- | --- | --- " + "| ---: " * 7 + "|")
+    for way, model in product(("refine", "release"), AS_TYPED):
+        cells = []
+        if count:
+            plain = Plain.of(model, workers)
+            told = Agreement.of([ask(client, model, way) for _ in range(count)], plain.inferred, plain.std_errors)
+            cells.append(("a server's", told))
+        if draws:
+            each = [draw_typed(workers, model, way, seed) for seed in range(draws)]
+            joined = {name: np.concatenate([getattr(one, name) for one in each]) for name in vars(each[0])}
+            cells.append(("drawn", Agreement(**joined)))
+        for rows, of in cells:
+            lengths, agreed, held = np.median(of.length, axis=0), of.conclusion.mean(axis=0), of.covered.mean(axis=0)
+            shares = (Proportion.of(flags[:, 1:].mean(axis=1)) for flags in (of.conclusion, of.covered))
+            shown = [number(float(np.median(of.length[:, 1:]))), *map(str, shares), number(float(lengths.max()))]
+            print(
+                f"| {way} | {rows} | {model.name} | {len(of.length)} | {' | '.join(shown)} "
+                f"| {agreed.min():.3f} ({model.names[int(agreed.argmin())]}) "
+                f"| {held.min():.3f} ({model.names[int(held.argmin())]}) |",
+                flush=True,
+            )
 
 
 def goals(cells: list[Cell]) -> Iterator[str]:
@@ -490,10 +543,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--releases", type=int, default=200)
     parser.add_argument("--many", type=int, default=1000, help="releases at the lowest price, where errors are rare")
-    parser.add_argument("--refined", type=int, help="refinements of each model, and nothing else")
+    parser.add_argument("--typed", type=int, help="answers to each model as it is typed, and nothing else")
+    parser.add_argument("--draws", type=int, default=0, help="beside --typed: as many in memory, of rows drawn anew")
     parser.add_argument("--figure", type=Path, default=Path(__file__).parents[1] / "docs" / "images" / "verdict.png")
     options = parser.parse_args(arguments)
-    workers, kind = Workers.read(options.data / FILE), FreshClient if options.refined else CuratorClient
+    workers, kind = Workers.read(options.data / FILE), CuratorClient if options.typed is None else FreshClient
 
     def set_up(curator: Curator, folder: Path) -> None:
         open_population(curator, "workers", Price(mu=300.0))  # for repeats; no hospital would grant it
@@ -506,8 +560,8 @@ def main(arguments: list[str] | None = None) -> None:
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore", EstimationWarning)  # counted below: intervals without an end
-        if options.refined:
-            run_refined(client, workers, options.refined)
+        if options.typed is not None:
+            run_typed(client, workers, options.typed, options.draws)
         else:
             run(client, workers, options.releases, options.many, options.figure)
 

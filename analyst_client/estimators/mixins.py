@@ -1,6 +1,7 @@
 """Inference of a fit on its coefficients: intervals, tests, tables."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -404,7 +405,12 @@ class InferenceMixin:
         Summary
             Printed, it is text.
         """
-        return summarise(repr(self), self._results_of(target), level, bound, self._spent())
+        found = summarise(repr(self), self._results_of(target), level, bound, self._spent())
+        return replace(found, notes=(*found.notes, *self._own_notes()))
+
+    def _own_notes(self) -> tuple[str, ...]:
+        """Return what a summary says of this estimator alone."""
+        return ()
 
     def _spent(self) -> str | None:
         """Return the privacy that was spent, where the fit rests on more than its releases."""

@@ -1,5 +1,6 @@
 """Linear regression of a refinement: coefficients of all that was bought, intervals of what its last scores told."""
 
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, NoReturn
 
@@ -60,7 +61,7 @@ class RefinedRegression(RefinementFit, LinearFit):  # type: ignore[misc]  # `fit
         self.targets_ = (Term(name, "numeric", name, place.middle, place.half_width),)
         self.scaled_coef_ = np.array([(place.center - place.middle) / place.half_width])
         if found.frame is not None and theta is not None:
-            self.targets_, self.scaled_coef_ = (found.frame.target,), theta
+            self.targets_, self.scaled_coef_ = (replace(found.frame.target, name=name),), theta
         self._set_coefficients(self.scaled_coef_, self.targets_[0])
         self.__dict__.pop("results_", None)
 
@@ -68,12 +69,15 @@ class RefinedRegression(RefinementFit, LinearFit):  # type: ignore[misc]  # `fit
     def results_(self) -> tuple[TargetResults, ...]:  # type: ignore[override]  # made when inference asks for it
         """Inference. Raise `EstimationError` where the price did not buy XᵀX."""
         self._check_fitted()
-        equations = corrected_equations(self.refined_)
+        equations = replace(corrected_equations(self.refined_), terms=self.terms_, target=self.targets_[0])
         inverse = np.asarray(np.linalg.inv(equations.xtx), dtype=np.float64)
         return (TargetResults(equations, Solution(self.scaled_coef_, inverse)),)
 
     def _spent(self) -> str | None:
         return self.spent_
+
+    def _own_notes(self) -> tuple[str, ...]:
+        return self._cut_notes()
 
     def _intervals(
         self, level: float, method: IntervalMethod, bound: Bound | None, simultaneous: bool | Family

@@ -1,7 +1,9 @@
 """What fits on a refinement share: its columns and terms, and coefficients in raw units."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sized
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,6 +21,8 @@ from analyst_client.schema.columns import CONSTANT, Column, Term, stored_columns
 FloatArray = NDArray[np.float64]
 FITS = {"gaussian": "RefinedRegression", "binomial": "LogisticRegression", "poisson": "PoissonRegression"}
 """What is fitted on a refinement, by its family."""
+CUT = r"(?:(?:minimum|maximum)\((?:[-+.\de]+, )?)+{}(?:(?:, [-+.\de]+)?\))+"
+"""A column that was cut at numbers, by its name."""
 
 
 class RefinementFit(Estimator, ABC):
@@ -80,9 +84,11 @@ class RefinementFit(Estimator, ABC):
         check_family(refinement, self._family)
         self.refined_ = found = refinement.found
         self.spent_ = spent_text(("refinement", getattr(answer, "cost", None)) for answer in refinement.releases)
-        self.columns_, self.terms_, theta = (), (Term(CONSTANT, "constant"),), None
+        self.columns_, self.terms_, self._cut, theta = (), (Term(CONSTANT, "constant"),), dict[str, str](), None
         if found.frame is not None and found.theta is not None:
-            self.columns_, self.terms_ = read_columns(refinement, found.frame), found.frame.terms
+            self._cut = asked = asked_names(refinement)
+            self.columns_ = read_columns(refinement, found.frame)
+            self.terms_ = tuple(replace(term, name=asked.get(term.name, term.name)) for term in found.frame.terms)
             theta = found.frame.to_terms(found.theta)
         self.feature_names_in_ = np.array(feature_columns(refinement), dtype=object)
         self.n_features_in_ = len(self.feature_names_in_)
@@ -94,6 +100,11 @@ class RefinementFit(Estimator, ABC):
         L, constant = raw_units(self.terms_, target, None)
         raw = L @ scaled + constant
         self.coef_, self.intercept_ = raw[1:], float(raw[0])
+
+    def _cut_notes(self) -> tuple[str, ...]:
+        """Return what was done to columns, and that coefficients are of the columns so cut."""
+        cut = [f"{asked} is {name}" for name, asked in self._cut.items()]
+        return (f"Columns were cut to what was found: {', '.join(cut)}. Coefficients are of these.",) if cut else ()
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "refined_"):
@@ -112,6 +123,19 @@ def check_family(refinement: Refinement, family: str) -> None:
 def feature_columns(refinement: Refinement) -> list[str]:
     """Return the stored columns that the features are made of, in the order that was asked."""
     return list(dict.fromkeys(name for field in refinement.problem.features for name in field.expression.columns))
+
+
+def asked_names(refinement: Refinement) -> dict[str, str]:
+    """Return the names under which columns were asked for, by those of the same columns as they were cut."""
+    last, fields = refinement.releases[-1], (*refinement.problem.numbers, refinement.problem.target)
+    assert isinstance(last, ScoreRelease)
+    asked = {field.name: re.compile(CUT.format(re.escape(field.name))) for field in fields}
+    return {
+        name: known
+        for name in last.expressions
+        for known, cut in asked.items()
+        if name not in asked and cut.fullmatch(name)
+    }
 
 
 def read_columns(refinement: Refinement, frame: Frame) -> tuple[Column, ...]:

@@ -12,6 +12,7 @@ from analyst_client.errors import EstimationError
 from analyst_client.inference.noise import LAPLACE_EXCESS_KURTOSIS, NoiseLaw
 from analyst_client.inference.quantiles import variance_points
 from analyst_client.inference.score import ScoreRegion, ScoreView
+from analyst_client.inference.sums import ResidualSums
 from analyst_client.kinds.gram.release import Release
 from analyst_client.schema.columns import Column, Term
 
@@ -59,6 +60,8 @@ class Site:
         The law of the noise where it is not that of the release: of a refined fit.
     spread : ndarray of shape (D, D) or None
         The sampling covariance of its score over s².
+    sums : ResidualSums or None
+        What tells residuals and R² by itself, of a refined fit; `yty` is then of other rows.
 
     Notes
     -----
@@ -79,6 +82,7 @@ class Site:
     variance: float | None = None
     corrected: NoiseLaw | None = None
     spread: FloatArray | None = None
+    sums: ResidualSums | None = None
 
     @cached_property
     def law(self) -> NoiseLaw:
@@ -271,8 +275,11 @@ class Equations:
 
     @property
     def people(self) -> float | None:
-        """How many rows there are, as far as the noise tells; None where some site's do not count for 1 each."""
-        weighted = any(site.release.weighting is not None for site in self.sites)
+        """How many rows there are, as far as the noise tells; None where some site's do not count for 1 each.
+
+        Scores of a refined fit are of all rows alike, and its looks tell how many.
+        """
+        weighted = any(site.release.weighting is not None and site.corrected is None for site in self.sites)
         return None if weighted else self.rows
 
     @cached_property
@@ -302,6 +309,17 @@ class Equations:
     def scale(self) -> ResidualScale:
         """The residual scale at the solution, see `residual_scale`."""
         return residual_scale(self, self.solution)
+
+    @cached_property
+    def residuals(self) -> ResidualScale:
+        """The variance of residuals of all rows: that of `scale`, but where a refined fit tells it by itself."""
+        sums = self.sites[0].sums
+        if sums is None:
+            return self.scale
+        unbiased = np.array([(sums.residual - sums.excess) / sums.rows])
+        noise_sd = np.array([math.sqrt(sums.covariance[0, 0]) / sums.rows])
+        likely = np.mean(variance_points(float(unbiased[0]), float(noise_sd[0]), SCALE_POINTS))
+        return ResidualScale(np.array([likely]), unbiased, noise_sd, sums.rows - len(self.terms))
 
     @property
     def is_biased(self) -> bool:
@@ -361,6 +379,8 @@ class Equations:
 
     def joint_excess_kurtosis(self, contrasts: FloatArray) -> float:
         r"""Return that of the sum of squares of the standardised :math:`CA^{-1}g`, see `p_value`."""
+        if all(site.law.excess_kurtosis == 0.0 for site in self.sites):
+            return 0.0  # of a matrix that is hardly definite nothing is to be factored then
         theta, directions = self.solution, self._directions(contrasts)
         root = np.linalg.cholesky(directions @ self.covariance @ directions.T)
         whitened = np.asarray(np.linalg.solve(root, directions), dtype=np.float64)

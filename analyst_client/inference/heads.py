@@ -14,7 +14,11 @@ PLAIN_LABELS = ("false", "true")
 
 def people_text(equations: Equations) -> str:
     """Return how many rows a fit is of, where that is told."""
-    return NOT_TOLD if equations.people is None else f"{equations.people:,.0f} rows, noisy"
+    if equations.people is None:
+        return NOT_TOLD
+    if any(site.corrected is not None for site in equations.sites):
+        return f"about {equations.people:,.0f} rows, as clipped ones count for less"
+    return f"{equations.people:,.0f} rows, noisy"
 
 
 def head_of(equations: Equations, spent: str | None = None) -> list[tuple[str, str]]:
@@ -30,7 +34,7 @@ def spent_text(costs: Iterable[tuple[object, Cost | None]]) -> str:
 
     Examples
     --------
-    >>> spent_text([("north", Cost(0.2, None, 0.8, 1e-6)), ("north", Cost(0.1275, None, 0.5, 1e-6))])
+    >>> spent_text([("north", Cost(0.16738, None, 0.68, 1e-6))] * 2)
     'ε = 1 at δ = 1e-06'
     """
     charged: dict[object, list[Cost]] = {}

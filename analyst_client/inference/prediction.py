@@ -34,7 +34,7 @@ def value_intervals(results: TargetResults, rows: FloatArray, level: float) -> t
     """
     _ = results.scale  # says so where a release does not tell it
     center, half = mean_intervals(results, rows, level)
-    dof, scale, main = results.dof, results.equations.scale, results.main_site
+    dof, scale, main = results.dof, results.equations.residuals, results.main_site
     variances = variance_points(float(scale.unbiased[main]), float(scale.noise_sd[main]), SCALE_POINTS)
     quantile = student_quantile((1.0 - level) / 2.0, dof)
     deviations = np.sqrt((half[:, np.newaxis] / quantile) ** 2 + variances)

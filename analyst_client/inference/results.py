@@ -28,6 +28,7 @@ from analyst_client.inference.score import (
     p_value,
 )
 from analyst_client.inference.shrinkage import NormalPosterior
+from analyst_client.inference.sums import ResidualSums
 from analyst_client.inference.units import raw_units
 from analyst_client.kinds.gram.rows import LINEAR
 
@@ -427,7 +428,7 @@ class TargetResults:
             for site in self.equations.sites
         ):
             raise EstimationError("rows were weighted, and without a constant the release does not tell by how much")
-        return max(float(self.equations.scale.unbiased[self.main_site]), 0.0) * self.equations.target.scale**2
+        return max(float(self.equations.residuals.unbiased[self.main_site]), 0.0) * self.equations.target.scale**2
 
     @property
     def main_site(self) -> int:
@@ -435,10 +436,12 @@ class TargetResults:
         return next((k for k, site in enumerate(self.equations.sites) if site.variance is None), 0)
 
     @cached_property
-    def _sums(self) -> tuple[float, float, FloatArray, float]:
-        """Residual and total sum of squares, the covariance of their noise, of shape (2, 2), and how many rows."""
+    def _sums(self) -> ResidualSums | None:
+        """Residual and total sum of squares; None of a refined fit that bought nothing that tells them."""
         assert self.dof > 0.0  # which says so where there are too few rows
         equations = self.equations
+        if equations.sites[0].corrected is not None:
+            return equations.sites[0].sums
         null = np.zeros(len(equations.terms))
         kind = equations.sites[self.main_site].variance is None  # of hospitals' rows, if there are any
         counted = [k for k, site in enumerate(equations.sites) if (site.variance is None) == kind]
@@ -458,35 +461,27 @@ class TargetResults:
         whole = inverse @ equations.covariance
         sampled = inverse @ equations.sampling_covariance(equations.scale.variances)
         covariance[0, 0] += 2.0 * max(float(np.sum(whole * whole.T) - np.sum(sampled * sampled.T)), 0.0)
-        return residual, total, covariance, counted_rows
+        return ResidualSums(residual, total, covariance, counted_rows)
 
     @property
     def rsquared(self) -> float:
-        """R², corrected for the privacy noise; about the mean if there is a constant. NaN when y hardly varies."""
-        residual, total, *_ = self._sums
-        return 1.0 - residual / total if total > 0.0 else math.nan
+        """R², corrected for the privacy noise; about the mean if there is a constant. NaN where nothing tells it."""
+        return math.nan if self._sums is None else self._sums.rsquared
 
     def rsquared_interval(self, level: float = 0.95) -> tuple[float, float]:
-        r"""Return a confidence interval of R², within [0, 1].
+        """Return a confidence interval of R², within [0, 1]; see `ResidualSums.rsquared_interval`.
 
-        Notes
-        -----
-        With residual sum R and total sum T, both noisy, :math:`\varphi = 1 - R^2` solves :math:`R - \varphi T = 0` in
-        the mean; Fieller's method inverts the test of it. The sampling variance of φ joins the covariance of the noise:
-        :math:`4\varphi^2(1-\varphi)/n` for normal rows.
+        It begins at 0 where `f_test` does not tell the fit from its mean, and does not end there where that test does.
         """
-        residual, total, noise, rows = self._sums
-        ratio = min(max(residual / total, 0.0), 1.0) if total > 0.0 else 1.0
-        sampling = 4.0 * ratio**2 * (1.0 - ratio) / rows * total**2
-        k = float(critical_value(level, self.dof, np.zeros(1))[0])
-        square = total**2 - k * noise[1, 1]
-        if square <= 0.0 or total <= 0.0:
+        if self._sums is None:
             return 0.0, 1.0
-        linear = residual * total - k * noise[0, 1]
-        rest = residual**2 - k * (noise[0, 0] + sampling)
-        root = math.sqrt(max(linear**2 - square * rest, 0.0))
-        low, high = (1.0 - (linear + root) / square, 1.0 - (linear - root) / square)
-        return min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
+        low, high = self._sums.rsquared_interval(float(critical_value(level, self.dof, np.zeros(1))[0]))
+        if len(self.names) > int(self.equations.has_constant):
+            if self.f_test().pvalue > 1.0 - level:
+                return 0.0, high
+            if high == 0.0:
+                return 0.0, 1.0
+        return low, high
 
     @property
     def vif(self) -> FloatArray:

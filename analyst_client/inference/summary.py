@@ -37,6 +37,10 @@ WEAK_RATIO = 4.0
 """Identification below which bounded intervals may be so by chance; see docs/inference.md."""
 SMALL_SHARE = 0.7
 """Of the squared norm of the longest row: what is shrunk no further moves coefficients by little on real sets."""
+ESTIMAND_NOTE = (
+    "Intervals are of the coefficients of the best linear prediction over all rows alike. A value beyond a declared "
+    "bound counts as the bound."
+)
 HOLM_NOTE = (
     "'p Holm' allows for all slopes of this fit, so that the smallest may be picked. Intervals hold one by one; those "
     "of conf_int(simultaneous=True) hold all together."
@@ -141,7 +145,8 @@ def summarise(
 
 def residual_text(results: TargetResults) -> str:
     """Return the residual deviation as text; a dash where the noise hides it."""
-    hidden = results.equations.scale.unbiased[results.main_site] <= 0.0 < results.equations.scale.noise_sd.max()
+    residuals = results.equations.residuals
+    hidden = residuals.unbiased[results.main_site] <= 0.0 < residuals.noise_sd.max()
     return "–" if hidden else number(math.sqrt(results.scale))
 
 
@@ -235,7 +240,7 @@ def notes(results: TargetResults, sets: Sequence[ConfidenceSet], level: float) -
     ]
     if len(results.names) > 1 + int(results.equations.has_constant):
         found.append(HOLM_NOTE)
-    found += weight_notes(results)
+    found += weight_notes(results) or [ESTIMAND_NOTE]
     found += [f"Warning: {text}" for text in warnings_of(results, level)]
     rays = [name for name, one in zip(results.names, sets, strict=True) if one.kind == "rays"]
     if rays:
@@ -248,7 +253,7 @@ def warnings_of(results: TargetResults, level: float = 0.95) -> list[str]:
     if results.equations.is_biased:
         return selection_warnings(results)
     found = identification_warnings(results, level)
-    if results.equations.scale.unbiased[results.main_site] <= 0.0:
+    if results.equations.residuals.unbiased[results.main_site] <= 0.0:
         found.append(
             "the noise hides the residual variance: its estimate was below 0 and was set to 0, so R² and the residual "
             "sd say nothing. Prediction intervals allow for it."
@@ -265,8 +270,8 @@ def warnings_of(results: TargetResults, level: float = 0.95) -> list[str]:
 
 
 def weighted_releases(results: TargetResults) -> list[Release]:
-    """Return the releases whose curators gave less weight to long rows."""
-    return [site.release for site in results.equations.sites if site.release.weights_rows]
+    """Return the releases whose curators gave less weight to long rows: not those of a refinement, see its scores."""
+    return [site.release for site in results.equations.sites if site.release.weights_rows and site.corrected is None]
 
 
 def weight_notes(results: TargetResults) -> list[str]:
@@ -425,11 +430,11 @@ def beyond_bounds(results: TargetResults) -> dict[float, float]:
         return shares
     for site in equations.sites:
         release = site.release
+        if site.corrected is not None:  # its XᵀX is of combinations, and its target was cut to what was found
+            continue
         target = release.target_names.index(equations.target.name)
         declared = release.targets[target]
         if (declared.scale == 1.0 and declared.center == 0.0) or release.yty is None or release.xty is None:
-            continue
-        if site.corrected is not None:  # its XᵀX is of combinations, and its target was cut to what was found
             continue
         assert release.xtx is not None
         rows = float(release.xtx[0, 0])

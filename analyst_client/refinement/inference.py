@@ -63,7 +63,8 @@ def corrected_equations(found: Refined) -> Equations:
     xty = gram.xtx @ law.center + s * T.T @ moved
     to_terms = np.asarray(np.linalg.inv(frame.matrix @ T).T, dtype=np.float64)
     constant = np.linalg.solve(T, np.eye(frame.size)[0])  # weights that add up to the constant
-    spread, variance = None, None
+    sums = found.sums
+    spread, variance = None, None if sums is None else max(sums.residual, 0.0) / sums.rows
     told = _sampling(later, T, gram.xtx)
     if told is not None:
         variance = s**2 * told[1]
@@ -80,6 +81,7 @@ def corrected_equations(found: Refined) -> Equations:
         variance=variance,
         corrected=law,
         spread=spread,
+        sums=sums,
     )
     standard = StandardUnits(s * frame.matrix, frame.to_terms(frame.origin))
     return Equations((site,), np.ones(1), gram.columns, frame.terms, gram.targets[0], standard=standard)

@@ -151,7 +151,7 @@ def _ask(
     cut = [field.cut(place) for field, place in zip(fields, places, strict=True)]
     squares = [(one - place.center) ** 2 for one, place in zip(cut, places, strict=True)]
     features = [one for pair in zip(cut, squares, strict=True) for one in pair]
-    never = _never(problem.target)
+    never = never_true(problem.target)
     # A quote names the terms: each number is one, with its centre and its scale.
     coding = yield Question(ReleaseRequest(features, target=never, rows="box", **problem.paying(cost)), True)
     terms = {term.column: term for term in coding.terms if term.kind == "numeric"}
@@ -180,7 +180,7 @@ def _ask(
     return release
 
 
-def _never(target: Field) -> Expression:
+def never_true(target: Field) -> Expression:
     """Return a condition that is false of each row that has the target."""
     if target.is_number:
         return target.expression > (target.high or 0.0)

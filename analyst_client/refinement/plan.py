@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from analyst_client.inference.sums import ResidualSums
 from analyst_client.kinds.gram.release import Release
 from analyst_client.refinement.belief import Belief
 from analyst_client.refinement.frame import Frame
@@ -33,6 +34,7 @@ from analyst_client.refinement.requests import (
 )
 from analyst_client.refinement.rules import RefinementRules
 from analyst_client.refinement.solution import shrunk_coefficients
+from analyst_client.refinement.sums import tell_sums
 
 FloatArray = npt.NDArray[np.float64]
 _FLOOR = 0.1
@@ -62,6 +64,8 @@ class Refined:
     gram : Release or None
         XᵀX and Xᵀy of weighted rows; None where it was not affordable.
     measurements : tuple of Measurement
+    sums : ResidualSums or None
+        Residual and total sums of squares of all rows; None where they were not bought.
     """
 
     frame: Frame | None
@@ -70,6 +74,7 @@ class Refined:
     rows: float
     gram: Release | None = None
     measurements: tuple[Measurement, ...] = ()
+    sums: ResidualSums | None = None
 
 
 def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any, Refined]:
@@ -94,11 +99,7 @@ def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any,
     if rules.expected_to_tell(problem.rows, problem.mu, len(fields)) != "slopes":
         return (yield from _tell_mean(problem, before, budget, rules, first=True))
     looked = yield from look(problem, fields, before, [share * budget for share in rules.looks], rules, first=True)
-    left = (1.0 - sum(rules.looks)) * budget
-    if looked.mean_sd[-1] > rules.unsettled:
-        costs = [share * left for share in rules.settling]
-        alone = yield from look(problem, (problem.target,), looked.of(slice(-1, None)), costs, rules, first=False)
-        looked, left = looked.with_last(alone), left - sum(costs)
+    looked, left = yield from _settle(problem, looked, (1.0 - sum(rules.looks)) * budget, rules)
     if looked.mean_sd[-1] > rules.lost or looked.rows * problem.mu < rules.needed_told * len(fields):
         return (yield from _tell_mean(problem, looked, left, rules, first=False))
     n = looked.rows
@@ -112,8 +113,10 @@ def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any,
     theta, square, gram = np.zeros(frame.size), (1.0, 0.0), None
     parts = {"xtx": rules.xtx, "xty": rules.xty, "yty": rules.yty}
     whole = rules.gram_cost(frame.size, n, left)
+    sums, last_cost = None, 0.0
     if rules.radius_squared(frame.size, n, whole) is not None:
-        left -= whole
+        last_cost = rules.sums * budget
+        left -= whole + last_cost
         for k in range(rules.grams):
             last = k == rules.grams - 1 or (k > 0 and _is_told(belief))
             cost = (1.0 - k * rules.explored) * whole if last else rules.explored * whole
@@ -141,7 +144,9 @@ def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any,
         residual = _residual_variance(belief, n, theta, square)
         allowed = rules.beyond * math.sqrt(frame.size / costs[min(k + 1, len(costs) - 1)])
         norm = next_norm(score, norm, first * math.sqrt(residual * frame.size), allowed, rules)
-    return Refined(frame, theta + frame.origin, target, n, gram, tuple(measurements))
+    if last_cost:
+        sums = yield from tell_sums(problem, frame, features, cut_target, belief, n, theta, residual, last_cost)
+    return Refined(frame, theta + frame.origin, target, n, gram, tuple(measurements), sums)
 
 
 def _is_told(belief: Belief) -> bool:
@@ -162,6 +167,17 @@ def _whitening(belief: Belief, n: float, rules: RefinementRules) -> FloatArray:
         eigenvalues, Q, sds = belief.eigen()
         least = np.maximum(np.maximum(eigenvalues, _SURE * sds) / n, _LEAST)
     return inverse_root(least, Q)
+
+
+def _settle(
+    problem: Problem, known: Looked, left: float, rules: RefinementRules
+) -> Generator[Question, Any, tuple[Looked, float]]:
+    """Look at the target by itself where its place is not told well enough; return what is known, and what is left."""
+    if known.mean_sd[-1] <= rules.unsettled:
+        return known, left
+    costs = [share * left for share in rules.settling]
+    alone = yield from look(problem, (problem.target,), known.of(slice(-1, None)), costs, rules, first=False)
+    return known.with_last(alone), left - sum(costs)
 
 
 def _tell_mean(

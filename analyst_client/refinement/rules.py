@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from analyst_client.kinds.score import MEAT, NORMS, SCORE
 
-FIRST_RULES: dict[str, Any] = {"rows_sure": 0.0, "needed_told": 0.0, "least": 0.0, "unsettled": 1.0}
+FIRST_RULES: dict[str, Any] = {"rows_sure": 0.0, "needed_told": 0.0, "least": 0.0, "unsettled": 1.0, "sums": 0.0}
 """Rules of refinements that were saved before there were these rules."""
 
 
@@ -100,6 +100,9 @@ class RefinementRules:
         Share of the later half of the scores' costs for Σ g gᵀ, from which the sampling error of scores is told for
         residuals of any variance. It is bought where the norm begins at `norm_worth` or more, as clipped gradients tell
         too little; without it one residual variance is assumed.
+    sums : float
+        Share of the price for the residual and total sums of squares of all rows, which tell R² and the residual
+        deviation. They are bought where XᵀX is.
 
     Notes
     -----
@@ -153,6 +156,7 @@ class RefinementRules:
     norm_worth: float = 2.0
     norm_sure: float = 2.0
     meat: float = 0.15
+    sums: float = 0.04
 
     @classmethod
     def for_intervals(cls, *, cut: bool = True, **rules: Any) -> "RefinementRules":

@@ -66,6 +66,27 @@ def shrunk_coefficients(belief: Belief, n: float, start: FloatArray) -> FloatArr
     return expected
 
 
+def expected_excess(belief: Belief, n: float, theta: FloatArray) -> float:
+    """Return the residual sum of squares at coefficients above the least one, as a belief expects it.
+
+    It is tr(HV) with the covariance V of coefficients given all that was measured, under the prior of
+    `shrunk_coefficients`; the deviation τ is that at which coefficients have the size that they are expected to have.
+    """
+    eigenvalues, Q = np.linalg.eigh(belief.xtx)
+    H = (Q * np.maximum(eigenvalues, _FLOOR * n)) @ Q.T
+    correlations, V = np.linalg.eigh(H[1:, 1:] / n)
+    inverse_W = (V * np.sqrt(np.maximum(correlations, _FLOOR))) @ V.T
+    information = H @ np.linalg.inv(belief.score_covariance(theta) + 1e-9 * n * np.eye(len(H))) @ H
+    square, size = 1.0, float(theta[1:] @ inverse_W @ theta[1:])
+    for _ in range(_ROUNDS):
+        precision = information.copy()
+        precision[1:, 1:] += inverse_W / square
+        precision[0, 0] += 1.0
+        covariance = np.linalg.inv(precision)
+        square = max((size + float(np.sum(inverse_W * covariance[1:, 1:]))) / max(len(H) - 1, 1), 1e-6)
+    return float(np.sum(H * covariance))
+
+
 def _softmax(logs: FloatArray) -> FloatArray:
     """Return weights that add up to 1, of their logarithms."""
     weights = np.exp(logs - logs.max())

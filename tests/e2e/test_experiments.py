@@ -1,6 +1,7 @@
 """An experiment from its command to its tables and its figure, on a few rows that are made up."""
 
 import csv
+from itertools import product
 from pathlib import Path
 from types import ModuleType
 
@@ -36,6 +37,16 @@ def test_the_verdict_is_asked_end_to_end(tmp_path: Path, capsys: pytest.CaptureF
             assert names == [*model.names, "**all slopes**"]
     assert sum(row[:1] == ["linear"] and row[-1:] in (["yes"], ["no"], ["all slopes, not each"]) for row in rows) == 4
     assert figure.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_verdict_is_asked_as_it_is_typed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_workers(tmp_path / cps.FILE, 5_000)
+    cps.main(["--data", str(tmp_path), "--typed", "1", "--draws", "2"])
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in capsys.readouterr().out.splitlines()[2:]]
+    wanted = product(
+        ("refine", "release"), (model.name for model in cps.AS_TYPED), (("a server's", "1"), ("drawn", "2"))
+    )
+    assert [(row[0], row[2], (row[1], row[3])) for row in rows] == list(wanted)
 
 
 def test_without_privacy_a_fit_is_the_textbook_s(tmp_path: Path) -> None:

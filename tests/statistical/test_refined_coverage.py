@@ -1,4 +1,4 @@
-"""Intervals of refined fits cover the population's coefficients, with ideal noise and bootstrapped rows.
+"""Intervals of refined fits cover the population's coefficients, and its R², with ideal noise and bootstrapped rows.
 
 Each cell counts how often 95 % intervals hold their coefficients, over 150 refinements. It fails where coverage is
 below 0.93 by more than three standard errors of it.
@@ -12,6 +12,7 @@ import pytest
 
 from analyst_client import EstimationWarning, RefinementRules
 from bench.refined import Population, run
+from bench.rsquared import population_of, tell
 
 pytestmark = pytest.mark.slow
 REPEATS = 150
@@ -32,3 +33,14 @@ def test_intervals_cover_the_population_s_coefficients(kind: str, n: int, epsilo
         warnings.simplefilter("ignore", EstimationWarning)
         held = [run(population, n, epsilon, rules, seed, one_shot=False).held.mean() for seed in range(REPEATS)]
     assert np.mean(held) + 3.0 * np.std(held) / math.sqrt(REPEATS) >= LEAST
+
+
+@pytest.mark.parametrize(("kind", "n", "epsilon"), [("t3", 1000, 1.0), ("zero-inflated", 5000, 1.0)])
+def test_intervals_of_r_squared_hold_that_of_the_population(kind: str, n: int, epsilon: float) -> None:
+    population, rules = population_of(kind), RefinementRules.for_intervals(cut=False)
+    told = [tell(population, n, epsilon, rules, seed) for seed in range(REPEATS // 2)]
+    found = np.array([one for one in told if one is not None], dtype=np.float64)
+    held, length, *_, contradicts = found.T
+    assert held.mean() >= LEAST - 3.0 * math.sqrt(LEAST * (1.0 - LEAST) / len(held))
+    assert np.median(length) < 0.8
+    assert not contradicts.any()
