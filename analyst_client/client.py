@@ -6,8 +6,7 @@ import sys
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -39,7 +38,7 @@ from analyst_client.kinds.gram.request import (
     read_model,
     suggests_arguments,
 )
-from analyst_client.kinds.gram.two_steps import buy_in_steps, leaves_row_map, quote_steps
+from analyst_client.kinds.gram.two_steps import leaves_row_map, quote_steps
 from analyst_client.kinds.registry import read_quote
 from analyst_client.ledger.files import replace_file
 from analyst_client.ledger.memory import Memory, MemoryPlace
@@ -52,7 +51,7 @@ from analyst_client.schema.identity import Identity
 from analyst_client.schema.jobs import Job
 from analyst_client.schema.permits import Permit, Proposal, permit_body
 from analyst_client.schema.quotes import AnyQuote, ReleaseSummary
-from analyst_client.schema.requests import as_json, choose_key, reservation_body
+from analyst_client.schema.requests import as_json, choose_key, price, reservation_body
 from analyst_client.schema.wire import Fields, parse_json
 from analyst_client.terms.expression import Expression
 from analyst_client.terms.formulas import Model, ReadModel, needs_bounds, place_knots
@@ -60,10 +59,6 @@ from analyst_client.terms.formulas import Model, ReadModel, needs_bounds, place_
 if TYPE_CHECKING:
     from analyst_client.refinement.refinement import Refinement
     from analyst_client.refinement.rules import RefinementRules
-
-
-RESERVED_FOR_S = 3600
-"""How long a reservation holds the price of a release of several steps, where nothing gives it back before."""
 
 
 class CuratorClient:
@@ -465,8 +460,15 @@ class CuratorClient:
         with showing_places(model):
             if not whole and leaves_row_map(request):
                 waiting = {"respond_async": respond_async, "wait_s": wait_s}
-                return buy_in_steps(_Seller(self, dataset, request.project, waiting), request)
+                return self._release_in_steps(dataset, request, waiting)
             return self._purchasing.buy(dataset, request, key, respond_async=respond_async, wait_s=wait_s)
+
+    def _release_in_steps(self, dataset: str, request: ReleaseRequest, waiting: dict[str, Any]) -> Release:
+        from analyst_client.refinement.release_steps import buy_in_steps  # noqa: PLC0415 -- the import stays quick
+
+        quoted = self._ask_quote(dataset, request, None)
+        stated = price(request.epsilon, request.delta, request.mu, request.rho)
+        return buy_in_steps(cast("Any", _Waiting(self, waiting)), self.dataset(dataset), request, quoted, stated)
 
     @suggests_arguments
     def submit_release(
@@ -847,28 +849,13 @@ class CuratorClient:
         replace_file(Path(path), answered.content)
 
 
-@dataclass(frozen=True)
-class _Seller:
-    """A dataset of a client, for the steps of one release."""
+class _Waiting:
+    """A client whose releases are waited for as was asked."""
 
-    client: CuratorClient
-    dataset: str
-    project: str | None
-    waiting: dict[str, Any]
-
-    def quote(self, request: Request[Any, Quoted_co]) -> Quoted_co:
-        return self.client.quote(self.dataset, request)
-
-    def release(self, request: Request[Answered_co, AnyQuote]) -> Answered_co:
-        return self.client.release(self.dataset, request, **self.waiting)
-
-    def reserve(self, *, mu: float | None = None, rho: float | None = None) -> str:
-        held_s, project = RESERVED_FOR_S, self.project
-        return self.client.reserve(self.dataset, expires_in_s=held_s, mu=mu, rho=rho, project=project).id
-
-    def close_reservation(self, reservation: str) -> None:
-        with suppress(CuratorError):  # it ends by itself
-            self.client.close_reservation(reservation)
+    def __init__(self, client: CuratorClient, waiting: dict[str, Any]) -> None:
+        self.quote, self.reserve = client.quote, client.reserve
+        self.reservation, self.close_reservation = client.reservation, client.close_reservation
+        self.release = partial(client.release, **waiting)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from analyst_client import (
     BudgetExceededError,
     CuratorClient,
     ReceiptInvalidError,
+    RequestInvalidError,
     Release,
     ScoreRelease,
     TransportError,
@@ -203,23 +204,28 @@ def test_what_is_held_goes_back_when_the_second_step_is_refused(world: World, cl
     assert spent(client) == 0.0
 
 
-def test_a_lost_answer_keeps_nothing_held_and_the_same_call_pays_the_rest(
-    client: CuratorClient, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("failure", "held"),
+    [(TransportError("no answer"), True), (KeyboardInterrupt(), True), (RequestInvalidError("no such map"), False)],
+    ids=["lost", "interrupted", "refused"],
+)
+def test_the_same_call_goes_on_after_the_first_step_and_costs_the_price(
+    client: CuratorClient, monkeypatch: pytest.MonkeyPatch, failure: BaseException, held: bool
 ) -> None:
     ask = CuratorClient.release
 
     def lose(self: CuratorClient, dataset: str, request: Any, **options: Any) -> Any:
         if isinstance(request, ReleaseRequest) and request.rows is not None:
-            raise TransportError("no answer")
+            raise failure
         return ask(self, dataset, request, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(CuratorClient, "release", lose)
-        with pytest.raises(TransportError) as caught:
+        with pytest.raises(type(failure)) as caught:
             client.release("cohort", FEATURES, **ASKED)
-    assert caught.value.idempotency_key is None
-    assert any("same call" in note for note in caught.value.__notes__)
-    assert spent(client) == pytest.approx(16.0 * SHARE, rel=1e-5)
+    assert getattr(caught.value, "idempotency_key", None) is None
+    assert any("reservation" in note for note in caught.value.__notes__)
+    assert spent(client) == pytest.approx(16.0 if held else 16.0 * SHARE, rel=1e-5)
     release = client.release("cohort", FEATURES, **ASKED)
     assert [step.answer for step in release.steps] == ["stored"]
     assert spent(client) == pytest.approx(16.0, rel=1e-5)

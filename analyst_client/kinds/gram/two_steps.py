@@ -20,14 +20,13 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, Protocol, TypeGuard, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 
 from analyst_client.display.model import Block, Note, number
-from analyst_client.errors import CuratorError, JobRunningError, RequestInvalidError
+from analyst_client.errors import RequestInvalidError
 from analyst_client.kinds.arrays import FloatArray
-from analyst_client.kinds.base import Answered_co, Quoted_co, Request
 from analyst_client.kinds.gram.arguments import as_features
 from analyst_client.kinds.gram.quote import Quote, list_noise
 from analyst_client.kinds.gram.release import Release
@@ -37,7 +36,6 @@ from analyst_client.kinds.score.quote import ScoreQuote
 from analyst_client.kinds.score.release import NORM_EDGES, ScoreRelease
 from analyst_client.kinds.score.request import ScoreRequest
 from analyst_client.schema.columns import Term
-from analyst_client.schema.quotes import AnyQuote
 from analyst_client.terms.expression import Expression
 
 SHARE = 0.02
@@ -266,71 +264,5 @@ def quote_steps(ask: Callable[[Any], Any], fetch: Callable[[str], Any], request:
 def takes_two_steps(request: ReleaseRequest, quote: Quote) -> bool:
     """Return whether a request is bought in two steps: unless it is stored, or its account counts in pure ε."""
     counts = quote.cost.mu is not None or quote.cost.rho is not None
-    return counts and count_groups(quote) > 0 and (request.fresh or not _is_free(quote))
-
-
-def _is_free(quote: AnyQuote) -> bool:
-    return quote.stored_release is not None or quote.derivable_from is not None
-
-
-class Seller(Protocol):
-    """A curator's dataset, as a client asks it."""
-
-    def quote(self, request: Request[Any, Quoted_co]) -> Quoted_co:
-        """Return the quote of a request."""
-
-    def release(self, request: Request[Answered_co, AnyQuote]) -> Answered_co:
-        """Return the release of a request."""
-
-    def reserve(self, *, mu: float | None = None, rho: float | None = None) -> str:
-        """Hold an amount, and return the id of the reservation."""
-
-    def close_reservation(self, reservation: str) -> None:
-        """Give back what is left of it, or leave it to its end."""
-
-
-def buy_in_steps(seller: Seller, request: ReleaseRequest) -> Release:
-    """Buy the counts, choose the row map by them, and buy the release; in one step where two do not fit.
-
-    What is stored already costs nothing, in either step. The price of the rest is held by a reservation, unless the
-    request names one, and what is left of it goes back however this ends, but for a job that still runs.
-
-    Parameters
-    ----------
-    seller : Seller
-    request : ReleaseRequest
-        One that `leaves_row_map`.
-    """
-    norms: ScoreRelease | None = None
-    quote = seller.quote(request)
-    try:
-        first = seller.quote(norms_request(request, quote)) if takes_two_steps(request, quote) else None
-    except RequestInvalidError:  # more terms than a curator takes directions
-        first = None
-    if first is None:
-        return seller.release(request)
-    if _is_free(first) and not request.fresh:
-        norms = seller.release(norms_request(request, quote))
-        second = release_request(request, quote, norms)
-        if _is_free(seller.quote(second)):
-            return _joined(seller.release(second), norms)
-    held = request.reservation or seller.reserve(**_part(quote, 1.0 if norms is None else 1.0 - SHARE))
-    paid, ends = replace(request, reservation=held, project=None), request.reservation is None
-    try:
-        norms = norms or seller.release(norms_request(paid, quote))
-        return _joined(seller.release(release_request(paid, quote, norms)), norms)
-    except JobRunningError as running:
-        ends = False
-        running.add_note(f"what is held waits in reservation={held!r}: the same call with it goes on where this ended")
-        raise
-    except CuratorError as error:
-        error.idempotency_key = None  # of one step: not for the same call
-        error.add_note("the same call goes on where this ended: what was charged is stored, and costs nothing again")
-        raise
-    finally:
-        if ends:
-            seller.close_reservation(held)
-
-
-def _joined(release: Release, norms: ScoreRelease) -> Release:
-    return replace(release, steps=(norms,))
+    is_free = quote.stored_release is not None or quote.derivable_from is not None
+    return counts and count_groups(quote) > 0 and (request.fresh or not is_free)
