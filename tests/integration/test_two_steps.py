@@ -16,8 +16,8 @@ from analyst_client import (
     BudgetExceededError,
     CuratorClient,
     ReceiptInvalidError,
-    RequestInvalidError,
     Release,
+    RequestInvalidError,
     ScoreRelease,
     TransportError,
 )
