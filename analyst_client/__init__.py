@@ -6,8 +6,13 @@
 [0.3]
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from analyst_client.spelling import let_print
+
+let_print(sys.stdout)  # print() raises for no value, whatever the terminal's encoding is
 
 if TYPE_CHECKING:
     from analyst_client._public import *  # noqa: F403 -- `_public` is the one list of names

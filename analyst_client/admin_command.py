@@ -1,6 +1,7 @@
 """The command ``curator-admin``: what a privacy officer, an auditor or a steward does from their own desk."""
 
 import argparse
+import io
 import json
 import os
 import re
@@ -18,6 +19,7 @@ from analyst_client.display.displayable import Displayable
 from analyst_client.error_base import CuratorError
 from analyst_client.errors import AuthenticationError, TransportError
 from analyst_client.schema.administration import GROUPS, EndedPermit, NewToken, Seal
+from analyst_client.spelling import is_unicode, let_print
 
 REFUSED, WRONG, UNREACHABLE = 1, 2, 3
 FORMATS = ("table", "json", "csv", "jsonl")
@@ -289,6 +291,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `curator-admin`; return 0 when done, 1 when refused, 2 for a wrong argument, 3 when nobody answered."""
+    let_print(sys.stderr, "backslashreplace")
     parser = make_parser()
     options = parser.parse_args(arguments)
     if not options.server:
@@ -334,6 +337,8 @@ def _is_meant(act: Act, admin: CuratorAdmin, options: argparse.Namespace) -> boo
 def _show(found: Any, *, as_json: bool) -> None:
     match found:
         case Written():
+            if isinstance(sys.stdout, io.TextIOWrapper):
+                sys.stdout.reconfigure(encoding="utf-8")  # a program reads it
             for piece in found.pieces:
                 sys.stdout.write(_visible(piece))
         case NewToken() if not as_json:
@@ -358,7 +363,9 @@ def _write_json(found: Any) -> None:
         content = to_json(found.about) | {"token": found.text}
     elif isinstance(found, EndedPermit):
         content = to_json(found.permit) | {"still_usable": to_json(found.still_usable)}
-    sys.stdout.write(_visible(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)) + "\n")
+    sys.stdout.write(
+        _visible(json.dumps(content, indent=2, ensure_ascii=not is_unicode(sys.stdout), allow_nan=False)) + "\n"
+    )
 
 
 def _visible(text: str) -> str:

@@ -247,11 +247,21 @@ def _spread(of: Case, errors: Any) -> Told:
     return _each(of.names, errors, of.fit.params_)
 
 
+def _privacy(of: Case) -> Told:
+    """Return shares, how far estimates are from those without privacy, and the standard errors of these."""
+    results, (plain, errors) = of.fit.results_[0], of.plain
+    estimates = results.contrasts @ (results.solution.inverse @ results.equations.xty) + results.offsets
+    return _each(of.names, of.fit.privacy_share, estimates - plain, errors)
+
+
 def _rows_known(of: Case) -> float:
     return float(np.sum(~np.isnan(of.draw.x).any(axis=1)))
 
 
 def _r_squared(of: Case, value: float) -> Told:
+    """Return R², and an error by its interval; nothing where it is 0, of which no R² is an unbiased estimate."""
+    if of.population.shuffled:
+        return {}
     low, high = of.fit.rsquared_interval()
     half = math.nan if (low, high) == (0.0, 1.0) else (high - low) / 2.0 / NORMAL
     return {"R²": (float(value), of.truth.r_squared, half or math.nan)}
@@ -453,11 +463,7 @@ LINEAR = {
     "standard error": Figure(
         lambda of: _spread(of, of.fit.bse), judge_error, "bse cov_params covariance_of std_error std_err"
     ),
-    "privacy share": Figure(
-        lambda of: _each(of.names, of.fit.privacy_share, of.fit.params_, of.plain[0]),
-        judge_share,
-        "privacy_share privacy",
-    ),
+    "privacy share": Figure(_privacy, judge_share, "privacy_share privacy"),
     "variance inflation": Figure(lambda of: _each(of.names[1:], of.fit.vif, of.truth.vif[1:]), near(0.25), "vif"),
     "R²": Figure(lambda of: _r_squared(of, of.fit.rsquared), judge_point, "rsquared r_squared R²"),
     "adjusted R²": Figure(lambda of: _r_squared(of, of.fit.rsquared_adj), judge_point, "rsquared_adj"),
@@ -499,11 +505,13 @@ GENERALIZED = {
         lambda of: _intervals(of, np.asarray(of.fit.conf_int(robust=True))), judge_interval, "conf_int"
     ),
     "p-value": Figure(lambda of: _null(of, of.fit.pvalues()), judge_size, "pvalues"),
+    "adjusted p-value": Figure(lambda of: _best(of, of.fit.adjusted_pvalues()), judge_size, "adjusted_pvalues p_Holm"),
+    "intervals together": Figure(_together, judge_size, "conf_int"),
     "standard error": Figure(lambda of: _spread(of, of.fit.std_errors_), judge_error, "std_errors_ cov_params"),
     "robust standard error": Figure(
         lambda of: _spread(of, of.fit.robust_std_errors_), judge_error, "robust_std_errors_"
     ),
-    "rows": Figure(_shown_rows, near(0.05), "rows,_noisy"),
+    "rows": Figure(_shown_rows, near(0.05), "n"),
     "mean, as first told": Figure(
         lambda of: {"mean": (of.fit.refined_.rate * of.fit.refined_.family.unit, float(np.nanmean(of.truth.targets)))},
         near(0.1),

@@ -35,7 +35,7 @@ class Measure:
     @property
     def is_near(self) -> bool:
         """Whether it is within three standard errors of it."""
-        return abs(self.value - self.goal) <= 3.0 * self.error
+        return self.error > 0.0 and abs(self.value - self.goal) <= 3.0 * self.error
 
     def __str__(self) -> str:
         """Show them."""
@@ -122,13 +122,12 @@ def judge_point(parts: Parts) -> Verdict:
 
 
 def judge_error(parts: Parts) -> Verdict:
-    """Compare the spread of estimates with their stated errors: by quartiles, as an estimate may be far off."""
+    """Compare the spread of estimates with their stated errors."""
     found = {}
     for name, told in parts.items():
         error, value = told[np.isfinite(told).all(axis=1)].T
         if len(value) >= ENOUGH * len(told):
-            spread = float(np.subtract(*np.quantile(value, [0.75, 0.25]))) / 1.34898
-            ratio = spread / float(np.median(error))
+            ratio = _spread(value) / float(np.median(error))
             found[name] = ratio, 1.17 * ratio / math.sqrt(len(value))
     return _worst_of("spread over stated", found, 1.2, parts)
 
@@ -153,15 +152,20 @@ def judge_equal(parts: Parts) -> Verdict:
 
 
 def judge_share(parts: Parts) -> Verdict:
-    """Compare a share of variance with what the spread of estimates, with and without noise, says."""
+    """Compare a share of variance with what the spread of estimates around those without privacy says."""
     found = {}
     for name, told in parts.items():
-        share, value, plain = told[np.isfinite(told).all(axis=1)].T
-        if len(value) >= max(ENOUGH * len(told), 3):
-            with_noise, without = (float(np.subtract(*np.quantile(v, [0.75, 0.25]))) for v in (value, plain))
-            truth = max(1.0 - (without / with_noise) ** 2, 0.0) if with_noise > 0.0 else 0.0
-            found[name] = abs(float(np.median(share)) - truth), 3.3 * (1.0 - truth) / math.sqrt(len(value))
+        share, off, error = told[np.isfinite(told).all(axis=1)].T
+        if len(share) >= max(ENOUGH * len(told), 3):
+            noise, sampling = _spread(off) ** 2, float(np.median(error)) ** 2
+            truth = noise / (noise + sampling)
+            found[name] = abs(float(np.median(share)) - truth), 2.34 * truth * (1.0 - truth) / math.sqrt(len(share))
     return _worst_of("off by", found, 0.15, parts)
+
+
+def _spread(values: Floats) -> float:
+    """Return a standard deviation by quartiles: single estimates may be far off."""
+    return float(np.subtract(*np.quantile(values, [0.75, 0.25]))) / 1.34898
 
 
 def judge_gain(parts: Parts) -> Verdict:

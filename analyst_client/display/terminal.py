@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from analyst_client.display.model import ROWS_MAX, UNPRINTABLE, Bar, Block, Facts, Folded, Inline, Note, Table, View
+from analyst_client.spelling import spell
 
 WIDTH_MIN, WIDTH_MAX = 40, 120
 BAR_WIDTH = 50
@@ -19,7 +20,15 @@ RULE = "\x00"
 GAP = "  "
 MARKS = {"spent": "█", "held": "▒", "left": "░"}
 # What turns the direction of writing, or is seen by nobody.
+INTERVAL = re.compile(r"(\[[^\s\[\]]+) ([^\s\[\]]+\])")
+"""Two numbers, between which no line is broken."""
+BETWEEN_WORDS = re.compile(r"([ \n]+|(?<=\w\()(?=\w))")
+"""Spaces, and where the argument of a function begins, as in a term of a formula."""
 DIRECTIONS = re.compile("[\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+
+
+class _Wrapper(textwrap.TextWrapper):
+    wordsep_simple_re = BETWEEN_WORDS
 
 
 def as_text(view: View, width: int | None = None) -> str:
@@ -39,16 +48,16 @@ def as_text(view: View, width: int | None = None) -> str:
         lines += written
         if is_table:
             longest = max(longest, *map(measure, written))
-    return "\n".join(lines).replace(RULE, "─" * longest)
+    return "\n".join(lines).replace(RULE, spell("─") * longest)
 
 
 def plain(words: Inline) -> str:
     """Return words as text; the items of a listing are lines."""
     if isinstance(words, str):
         shown = UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", DIRECTIONS.sub("\N{REPLACEMENT CHARACTER}", words))
-        return re.sub(r"\s", " ", shown)
+        return spell(re.sub(r"\s", " ", shown))
     if words.kind == "swatch":
-        return f"{MARKS.get(str(words.parts[0]), ' ')} "
+        return f"{spell(MARKS.get(str(words.parts[0]), ' '))} "
     return ("\n" if words.kind == "listing" else "").join(map(plain, words.parts))
 
 
@@ -64,7 +73,7 @@ def write_block(block: Block, width: int) -> Iterator[str]:
             for k in range(len(block.parts))
         ]
         lengths = [end - start for start, end in zip([0, *ends], ends, strict=False)]
-        yield "".join(MARKS[kind] * length for (kind, _), length in zip(block.parts, lengths, strict=True))
+        yield "".join(spell(MARKS[kind]) * length for (kind, _), length in zip(block.parts, lengths, strict=True))
     elif isinstance(block, Folded):
         yield from wrap(plain(block.summary), width)
     elif isinstance(block, Note):
@@ -77,17 +86,60 @@ def write_table(block: Table, width: int) -> Iterator[str]:
     shown = [j for j in range(len(block.heads)) if j == 0 or not rows or any(row[j].strip() for row in rows)]
     cells = [[row[j] for j in shown] for row in [list(map(plain, block.heads)), *rows]]
     numeric = frozenset(k for k, j in enumerate(shown) if j in block.numeric)
-    lines = list(write_rows(cells, width, numeric, block.total + 1 if block.total >= 0 else -1))
-    yield from lines
+    for k, part in enumerate(split(cells, width, numeric)):
+        if k:
+            yield RULE
+        chosen = [[row[j] for j in part] for row in cells]
+        right = frozenset(i for i, j in enumerate(part) if j in numeric)
+        yield from write_rows(chosen, width, right, block.total + 1 if block.total >= 0 else -1)
     if len(block.rows) > ROWS_MAX:
-        yield f"… and {len(block.rows) - ROWS_MAX:,} more"
+        yield plain(f"… and {len(block.rows) - ROWS_MAX:,} more")
+
+
+def split(cells: Sequence[Sequence[str]], width: int, numeric: frozenset[int]) -> list[list[int]]:
+    """Return the columns of a table, in several parts where their words are too long to stand beside each other.
+
+    Each part begins with the columns of words on the left of numbers, or the first of these. Both ends of an interval
+    stay in one part.
+
+    Examples
+    --------
+    >>> split([["term", "at 5 years", "at 10 years"], ["age", "0.5", "0.6"]], 10, frozenset({1, 2}))
+    [[0, 1], [0, 2]]
+    """
+    leasts = [max(map(longest_word, column)) for column in zip(*cells, strict=True)]
+    labels = list(range(next((j for j in range(1, len(leasts)) if j in numeric), 1)))
+    others = list(range(len(labels), len(leasts)))
+
+    def fits(chosen: Sequence[int]) -> bool:
+        return sum(leasts[j] for j in chosen) + len(GAP) * (len(chosen) - 1) <= width
+
+    if fits([*labels, *others]):
+        return [[*labels, *others]]
+    while len(labels) > 1 and not all(fits([*labels, j]) for j in others):
+        others.insert(0, labels.pop())
+    together: list[list[int]] = []
+    for j in others:
+        if together and cells[0][j] == "to":
+            together[-1].append(j)
+        else:
+            together.append([j])
+    parts: list[list[int]] = []
+    for some in together:
+        if parts and fits([*parts[-1], *some]):
+            parts[-1] += some
+        else:
+            parts.append([*labels, *some])
+    return parts or [labels]
 
 
 def write_rows(
     rows: Sequence[Sequence[str]], width: int, numeric: frozenset[int], total: int | None = None
 ) -> Iterator[str]:
     """Write rows of cells; of a table, which states where its total is, the first is the head."""
-    widths = fit([max(map(longest_line, column)) for column in zip(*rows, strict=True)], width, numeric)
+    columns = list(zip(*rows, strict=True))
+    longest, leasts = ([max(map(of, column)) for column in columns] for of in (longest_line, longest_word))
+    widths = fit(longest, leasts, width, numeric)
     for i, row in enumerate(rows):
         if total is not None and i == total:
             yield RULE
@@ -102,21 +154,23 @@ def write_rows(
             yield RULE
 
 
-def fit(widths: list[int], width: int, numeric: frozenset[int]) -> list[int]:
-    """Narrow the widest columns of words until all columns fit beside each other.
+def fit(widths: list[int], leasts: list[int], width: int, numeric: frozenset[int]) -> list[int]:
+    """Narrow the widest columns until all fit beside each other, those of words first; words are broken last.
 
     Examples
     --------
-    >>> fit([10, 40, 8, 60], 80, frozenset({2}))
+    >>> fit([10, 40, 8, 60], [10, 9, 8, 9], 80, frozenset({2}))
     [10, 28, 8, 28]
+    >>> fit([10, 40, 20, 60], [10, 40, 9, 39], 104, frozenset({2}))
+    [10, 40, 9, 39]
     """
     fitted = list(widths)
     spare = width - len(GAP) * (len(widths) - 1)
-    while sum(fitted) > spare:
-        words = [j for j in range(len(fitted)) if j not in numeric and fitted[j] > 4]
-        if not words:
-            break
-        fitted[max(reversed(words), key=lambda j: fitted[j])] -= 1
+    columns = range(len(fitted))
+    of_words = [j for j in columns if j not in numeric]
+    for narrowed, floors in ((of_words, leasts), (columns, leasts), (columns, [4] * len(fitted))):
+        while sum(fitted) > spare and (able := [j for j in narrowed if fitted[j] > floors[j]]):
+            fitted[max(reversed(able), key=lambda j: fitted[j])] -= 1
     return fitted
 
 
@@ -124,8 +178,14 @@ def wrap(value: str, width: int) -> list[str]:
     """Break text into lines of at most a width; its own lines stay apart."""
     if measure(value) > len(value):  # wide letters, which textwrap counts as one
         width = max(width // 2, 1)
-    lines = [part for line in value.split("\n") for part in textwrap.wrap(line, max(width, 1)) or [""]]
-    return lines if len(lines) > 1 else [value.rstrip()]
+    wrapper = _Wrapper(max(width, 1), break_on_hyphens=False)
+    lines = [part for line in glue(value).split("\n") for part in wrapper.wrap(line) or [""]]
+    return [line.replace("\xa0", " ") for line in lines] if len(lines) > 1 else [value.rstrip()]
+
+
+def glue(value: str) -> str:
+    """Return a text in which no line is broken within an interval."""
+    return INTERVAL.sub("\\1\xa0\\2", value)
 
 
 def measure(value: str) -> int:
@@ -145,6 +205,11 @@ def measure(value: str) -> int:
 def longest_line(value: str) -> int:
     """Return the width of the longest line of a text."""
     return max(map(measure, value.split("\n")))
+
+
+def longest_word(value: str) -> int:
+    """Return the width of the longest word of a text."""
+    return max(measure(word) for word in BETWEEN_WORDS.split(glue(value)) if word is not None)
 
 
 def pad(value: str, width: int, *, right: bool) -> str:

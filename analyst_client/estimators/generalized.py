@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from analyst_client.errors import EstimationError
 from analyst_client.estimators.base import coded_rows
 from analyst_client.estimators.refinement_fit import RefinementFit, count_rows
-from analyst_client.inference.summary import Summary, number, p_text, percent_of
+from analyst_client.inference.heads import baseline_text
+from analyst_client.inference.multiplicity import holm
+from analyst_client.inference.summary import HOLM_NOTE, TOGETHER_NOTE, Summary, number, p_columns, percent_of
 from analyst_client.inference.units import raw_units
 from analyst_client.level import takes_level
 from analyst_client.refinement.generalized import RefinedGeneralized
@@ -150,7 +152,7 @@ class GeneralizedFit(RefinementFit):
         return errors
 
     @takes_level
-    def conf_int(self, level: float = 0.95, *, robust: bool = False) -> FloatArray:
+    def conf_int(self, level: float = 0.95, *, robust: bool = False, simultaneous: bool = False) -> FloatArray:
         """Return confidence intervals of the parameters, on the scale of the link, privacy noise included.
 
         Parameters
@@ -159,6 +161,8 @@ class GeneralizedFit(RefinementFit):
             Probability that an interval holds the truth, in [0.5, 1).
         robust : bool
             As for `cov_params`.
+        simultaneous : bool
+            Whether the intervals of all slopes hold together with that probability, as those of `LinearFit.conf_int`.
 
         Returns
         -------
@@ -170,7 +174,10 @@ class GeneralizedFit(RefinementFit):
         EstimationError
             As for `cov_params`.
         """
-        half = NormalDist().inv_cdf((1.0 + level) / 2.0) * np.sqrt(np.diag(self.cov_params(robust=robust)))
+        tails = np.full(len(self.param_names_), (1.0 - level) / 2.0)
+        tails[1:] /= len(tails[1:]) if simultaneous and len(tails) > 1 else 1
+        quantiles = np.array([-NormalDist().inv_cdf(tail) for tail in tails.tolist()])
+        half = quantiles * np.sqrt(np.diag(self.cov_params(robust=robust)))
         center = self._forms @ self._likelihood.theta
         return np.column_stack([center - half, center + half])
 
@@ -179,6 +186,12 @@ class GeneralizedFit(RefinementFit):
         errors = np.sqrt(np.diag(self.cov_params(robust=robust)))
         ratios = np.abs(self._forms @ self._likelihood.theta) / errors
         return np.array([math.erfc(ratio / math.sqrt(2.0)) for ratio in ratios.tolist()])
+
+    def adjusted_pvalues(self, *, robust: bool = False) -> FloatArray:
+        """Return Holm's p-values of the slopes, of shape (1 + D',); the constant keeps its own."""
+        adjusted = self.pvalues(robust=robust)
+        adjusted[1:] = holm(adjusted[1:])
+        return adjusted
 
     def caveats(self) -> tuple[str, ...]:
         """Return what to beware of: few cases, separated classes, rows that were clipped."""
@@ -216,7 +229,10 @@ class GeneralizedFit(RefinementFit):
         """
         self._check_refined()
         found = self.refined_
-        stated = [("rows, noisy", f"{found.rows:,.0f}"), ("scores", str(len(found.measurements)))]
+        stated = [("n", f"{found.rows:,.0f} rows, noisy"), ("privacy spent", self.spent_)]
+        stated.append(("baseline", baseline_text(self.columns_, self.terms_)))
+        stated = [(name, value) for name, value in stated if value]
+        stated.append(("scores", str(len(found.measurements))))
         stated.append(("mean, as first told", number(found.rate * found.family.unit)))
         if found.moments is not None and found.theta is not None:
             stated.append(("sd of the index", number(found.moments.spread(found.theta))))
@@ -226,7 +242,7 @@ class GeneralizedFit(RefinementFit):
             errors = np.sqrt(np.diag(self.cov_params(robust=robust))).tolist()
             low, high = self.conf_int(level, robust=robust).T.tolist()
             columns["robust std err" if robust else "std err"] = [number(error) for error in errors]
-            columns["p"] = [p_text(p) for p in self.pvalues(robust=robust).tolist()]
+            columns |= p_columns(self.pvalues(robust=robust), 1)
             columns |= {f"{percent_of(level)} from": list(map(number, low)), "to": list(map(number, high))}
         except EstimationError as error:
             said = f"Warning: {error}."
@@ -245,7 +261,9 @@ class GeneralizedFit(RefinementFit):
         """Return coefficients, their exponentials and further columns by their heads, and what to beware of."""
         ratios = [number(math.exp(min(value, 700.0))) for value in coefficients.values()]
         rows = zip(coefficients, map(number, coefficients.values()), ratios, *columns.values(), strict=True)
-        notes = (said, *(f"Warning: {text}" for text in self.caveats()))
+        tested = [HOLM_NOTE] if any(name.startswith("p Holm") for name in columns) else []
+        together = [TOGETHER_NOTE] if "p Holm" in columns else []
+        notes = (said, *tested, *together, *self._cut_notes(), *(f"Warning: {text}" for text in self.caveats()))
         heads = ("term", head, self._ratio, *columns)
         return Summary(f"{target} by {self!r}", tuple(stated), heads, tuple(rows), notes)
 

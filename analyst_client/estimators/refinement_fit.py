@@ -103,7 +103,7 @@ class RefinementFit(Estimator, ABC):
 
     def _cut_notes(self) -> tuple[str, ...]:
         """Return what was done to columns, and that coefficients are of the columns so cut."""
-        cut = [f"{asked} is {name}" for name, asked in self._cut.items()]
+        cut = [f"{asked} is {name}" for name, asked in getattr(self, "_cut", {}).items()]
         return (f"Columns were cut to what was found: {', '.join(cut)}. Coefficients are of these.",) if cut else ()
 
     def _check_fitted(self) -> None:

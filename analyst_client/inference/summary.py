@@ -41,10 +41,8 @@ ESTIMAND_NOTE = (
     "Intervals are of the coefficients of the best linear prediction over all rows alike. A value beyond a declared "
     "bound counts as the bound."
 )
-HOLM_NOTE = (
-    "'p Holm' allows for all slopes of this fit, so that the smallest may be picked. Intervals hold one by one; those "
-    "of conf_int(simultaneous=True) hold all together."
-)
+HOLM_NOTE = "'p Holm' allows for all slopes of this fit, so that the smallest may be picked."
+TOGETHER_NOTE = "Intervals hold one by one; those of conf_int(simultaneous=True) hold all together."
 NOISE_DOMINATES = 0.8
 """Share of privacy noise in each variance, below which a shift by weights of rows would be seen."""
 
@@ -239,7 +237,7 @@ def notes(results: TargetResults, sets: Sequence[ConfidenceSet], level: float) -
         "estimator. All of them take rows for independent: several rows of one person count as persons."
     ]
     if len(results.names) > 1 + int(results.equations.has_constant):
-        found.append(HOLM_NOTE)
+        found.append(f"{HOLM_NOTE} {TOGETHER_NOTE}")
     found += weight_notes(results) or [ESTIMAND_NOTE]
     found += [f"Warning: {text}" for text in warnings_of(results, level)]
     rays = [name for name, one in zip(results.names, sets, strict=True) if one.kind == "rays"]

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from sqlalchemy import URL, make_url
 
-from curator_service.cli.common import AsJson, fail, open_curator, read_settings
+from curator_service.cli.common import AsJson, fail, open_curator, read_settings, write_document
 from curator_service.cli.datasets import find
 from curator_service.container import Curator
 from curator_service.datasets.catalogue import Catalogue
@@ -96,7 +96,7 @@ def render_json(content: dict[str, Any]) -> str:
 def write(text: str, out: Path | None, *, is_private: bool = False) -> None:
     """Write an export to a file, perhaps one for its owner's eyes alone, or to standard output."""
     if out is None:
-        typer.echo(text, nl=False)
+        write_document(text)
         return
     try:
         if is_private:

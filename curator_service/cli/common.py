@@ -3,6 +3,7 @@
 import getpass
 import json
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,6 @@ import typer
 from psycopg.errors import InsufficientPrivilege, InvalidSchemaName
 from pydantic import ValidationError
 from rich import markup
-from rich.console import Console
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
@@ -20,6 +20,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError, P
 from threadpoolctl import threadpool_limits
 
 from curator_service.backup import BackupError
+from curator_service.cli.terminal import Terminal
 from curator_service.container import Curator, make_curator
 from curator_service.datasets.access import AccessError
 from curator_service.datasets.erasures import ErasureError
@@ -38,6 +39,7 @@ from curator_service.kinds.registry import KINDS
 from curator_service.kit.db import SchemaError
 from curator_service.kit.names import make_visible
 from curator_service.kit.problems import Problem
+from curator_service.kit.spelling import is_unicode
 from curator_service.ledger.chain.signing import SigningError
 from curator_service.ledger.service import PopulationError
 from curator_service.ledger.trust.anchor import AnchorError
@@ -46,8 +48,8 @@ from curator_service.permits.service import PermitError
 from curator_service.privacy.selftest import SelfTestError, run_self_test
 from curator_service.settings import Settings
 
-out = Console()
-err = Console(stderr=True)
+out = Terminal()
+err = Terminal(stderr=True)
 ManifestFile = Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)]
 DataSource = Annotated[
     Path | None,
@@ -210,6 +212,11 @@ def actor() -> str:
 def emit(content: Any, *, as_json: bool, table: Table | str) -> None:
     """Print a result for a program or for a person."""
     if as_json:
-        typer.echo(make_visible(json.dumps(content, indent=2, ensure_ascii=False)))
+        typer.echo(make_visible(json.dumps(content, indent=2, ensure_ascii=not is_unicode(sys.stdout))))
     else:
         out.print(table, soft_wrap=isinstance(table, str))
+
+
+def write_document(text: str) -> None:
+    """Write what a program reads, such as CSV or TOML: in UTF-8, whatever the encoding of the terminal is."""
+    typer.echo(text.encode(), nl=False)

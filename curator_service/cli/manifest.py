@@ -18,6 +18,7 @@ from curator_service.cli.common import (
     out,
     reading,
     refusals,
+    write_document,
 )
 from curator_service.cli.reports import NOTICE, print_report
 from curator_service.datasets.checking import check_rows
@@ -65,7 +66,7 @@ def draft(
         )
         source.close()
     if to is None:
-        typer.echo(text, nl=False)
+        write_document(text)
         return
     to.write_text(text, encoding="utf-8")
     err.print(

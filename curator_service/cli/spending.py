@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from curator_service.cli.common import emit, open_curator
+from curator_service.cli.common import emit, open_curator, write_document
 from curator_service.permits.spending import By, list_spent, render_spent, write_csv, write_jsonl
 
 
@@ -30,7 +30,7 @@ def spending(
     with open_curator() as curator:
         found = list_spent(curator.database, groups, curator.kinds.first.name, population)
     if form in {Format.CSV, Format.JSONL}:
-        typer.echo(write_csv(found, groups) if form is Format.CSV else write_jsonl(found), nl=False)
+        write_document(write_csv(found, groups) if form is Format.CSV else write_jsonl(found))
         return
     table = Table("population", *groups, "charges", "µ", "ε", "δ", title="Spending")
     for spent in found:

@@ -2,7 +2,9 @@
 
 import io
 import json
+import os
 import re
+import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -595,3 +597,18 @@ def test_a_seal_is_said_with_its_way_out(served: tuple[World, str]) -> None:
 def test_names_of_errors_are_of_the_client(served: tuple[World, str]) -> None:
     assert issubclass(JobEndedError, Exception)
     assert issubclass(ReservationEndedError, Exception)
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "cp437", "ascii", "latin-1"])
+def test_commands_print_in_every_encoding(served: tuple[World, str], encoding: str) -> None:
+    world, url = served
+    paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONIOENCODING": encoding, "COLUMNS": "80"}
+    environment = os.environ | paths | {"CURATOR_TOKEN": world.tokens["root"], "CURATOR_SERVER": url}
+    for words in (("--help",), ("populations", "list"), ("populations", "list", "--json"), ("ledger", "show", "town")):
+        command = [sys.executable, "-m", "analyst_client.admin_command", *words]
+        ended = subprocess.run(command, env=environment, capture_output=True, check=False)
+        assert ended.returncode == 0, ended.stderr.decode()
+        text = ended.stdout.decode("utf-8" if words[0] == "ledger" else encoding)
+        if words == ("populations", "list"):
+            assert ("ε" in text, "epsilon" in text) == (encoding == "cp437", encoding != "cp437")
+            assert max(map(len, text.splitlines())) <= 80

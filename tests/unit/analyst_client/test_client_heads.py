@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from client_examples import release_of_rows
 
-from analyst_client import OLS, Column, Cost, RefinedRegression, Release
+from analyst_client import OLS, Column, Cost, LogisticRegression, RefinedRegression, Release
 from analyst_client.estimators.refinement_fit import CUT
 from analyst_client.inference.heads import spent_text
+from analyst_client.inference.multiplicity import holm
 from bench.ideal import IdealCurator
 
 PRICE = Cost(0.16738, None, 0.68, 1e-6)
@@ -78,3 +79,19 @@ def test_terms_of_a_refined_fit_are_named_as_they_were_asked() -> None:
     assert note.startswith("Columns were cut to what was found: x1 is minimum(x1, ")
     assert dict(summary.facts)["privacy spent"] == spent_text([("", PRICE)] * len(refinement.releases))
     assert float(re.findall(r"[\d,]+", dict(summary.facts)["n"])[0].replace(",", "")) == pytest.approx(6000, rel=0.05)
+
+
+def test_a_refined_logistic_fit_says_and_adjusts_the_same() -> None:
+    generator = np.random.default_rng(4)
+    x = generator.exponential(1.0, (6000, 2))
+    y = (generator.random(6000) < 1.0 / (1.0 + np.exp(-x @ [0.8, -0.6]))).astype(float)
+    curator = IdealCurator.of_rows(np.column_stack([x, y]), [(0.0, 30.0), (0.0, 30.0), None], generator)
+    fit = LogisticRegression().fit(curator.refine(0.8, family="binomial"))
+    summary = fit.summary()
+    assert [row[0] for row in summary.rows] == ["(constant)", "x1", "x2"]
+    assert "p Holm" in summary.heads
+    assert any(note.startswith("Columns were cut to what was found: x1 is ") for note in summary.notes)
+    assert fit.adjusted_pvalues()[1:] == pytest.approx(holm(fit.pvalues()[1:]))
+    together = fit.conf_int(simultaneous=True)
+    assert together[1:] == pytest.approx(fit.conf_int(0.975)[1:])
+    assert together[0] == pytest.approx(fit.conf_int()[0])
