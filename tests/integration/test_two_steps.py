@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import World, client_of, make_rows, open_world
+from support import World, client_of, make_rows, open_population, open_world
 
 from analyst_client import (
     SSP,
@@ -26,6 +26,7 @@ from analyst_client.kinds.gram.two_steps import SHARE, spread_counts
 from analyst_client.terms import interaction, log, poly
 from analyst_client.verify import verify_file, verify_text
 from curator_service.privacy.accountant import Price
+from curator_service.privacy.adjacency import Adjacency
 
 COUNT = 300
 FEATURES = ["age", "sex", "height"]
@@ -41,7 +42,7 @@ def draw_rows() -> list[dict[str, str]]:
     return rows
 
 
-ROWS = draw_rows()
+ROWS, OTHERS = draw_rows(), make_rows(COUNT, seed=12)
 
 
 @pytest.fixture
@@ -238,3 +239,31 @@ def test_an_own_reservation_pays_both_steps_and_stays_open(client: CuratorClient
     now = client.reservation(held.id)
     assert now.state == "open"
     assert now.drawn.mu == pytest.approx(4.0, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("accountant", "limit", "price", "adjacency"),
+    [
+        ("zcdp", Price(rho=50.0), {"rho": 8.0}, Adjacency.ADD_REMOVE),
+        ("gdp", Price(mu=50.0), {"epsilon": 20.0, "delta": 1e-6}, Adjacency.REPLACE_ONE),
+    ],
+)
+def test_other_accounts_are_split_alike(
+    world: World, client: CuratorClient, accountant: str, limit: Price, price: dict[str, float], adjacency: Adjacency
+) -> None:
+    open_population(world.curator, "lake", limit, accountant=accountant, adjacency=adjacency)
+    world.grant("ada", world.register("clinic", "lake", OTHERS))
+    one = client.quote("clinic", FEATURES, target="kappa", rows="box", **price)
+    release = client.release("clinic", FEATURES, target="kappa", **price)
+    budget, (norms,) = client.budget("clinic"), release.steps
+    assert budget.posted.units == pytest.approx(one.cost.units or 0, rel=1e-6)
+    assert (norms.cost.units if norms.cost else 0) == pytest.approx(SHARE * (one.cost.units or 0), rel=1e-6)
+    assert budget.pending.units == 0
+
+
+def test_an_account_in_pure_epsilon_has_one_step(world: World, client: CuratorClient) -> None:
+    open_population(world.curator, "lake", Price(epsilon=50.0), accountant="pure")
+    world.grant("ada", world.register("clinic", "lake", OTHERS))
+    with pytest.raises(RequestInvalidError):
+        client.release("clinic", FEATURES, target="kappa", epsilon=5.0, delta=1e-6)
+    assert client.release("clinic", FEATURES, target="kappa", epsilon=5.0, mechanism="laplace").steps == ()

@@ -13,7 +13,7 @@ length of a typical slope's interval is about :math:`S/N + QR^2/N^2`: sampling e
 .. math:: p = \frac{u}{1 + 2u},\qquad u = \frac{QR^2/N^2}{S/N}.
 
 The rule takes the widest R at which p is at least that, about the median of rows where noise outweighs sampling error;
-and the box where u is below a twentieth under it. Residuals and slopes are not known then: constants stand for them.
+and the box where its own u is below a fiftieth. Residuals and slopes are not known then: constants stand for them.
 """
 
 import math
@@ -46,8 +46,8 @@ BITS = 12
 """Binary digits of a posted direction."""
 SURE = 6.0
 """Deviations of its noise by which the count of all rows must exceed 0; else the small norm is taken."""
-BOX_BELOW = 0.05
-"""Ratio of noise to sampling variance under the box below which it is taken: intervals are then 2.5 % longer at most,
+BOX_BELOW = 0.02
+"""Ratio of noise to sampling variance under the box below which it is taken: intervals are then 1 % longer at most,
 and every row counts alike."""
 STEPS = 36
 """Norms that are tried below the longest row's: R² comes 1.26 times nearer to 1 with each."""
