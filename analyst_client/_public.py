@@ -93,7 +93,9 @@ from analyst_client.planning.assumptions import Assumptions
 from analyst_client.planning.counts import price_for_error
 from analyst_client.planning.dummy_data import dummy_twin
 from analyst_client.planning.power import PowerTable, power_table, sample_size_table
+from analyst_client.planning.refining import RefinementQuote
 from analyst_client.planning.rehearsal import rehearse
+from analyst_client.refinement.background import RefinementJob
 from analyst_client.refinement.refinement import Refinement
 from analyst_client.refinement.rules import GeneralizedRules, RefinementRules
 from analyst_client.schema.accounts import Budget, Reservation
@@ -192,6 +194,8 @@ __all__ = [
     "Recentring",
     "RefinedRegression",
     "Refinement",
+    "RefinementJob",
+    "RefinementQuote",
     "RefinementRules",
     "Release",
     "ReleaseSummary",

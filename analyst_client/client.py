@@ -57,6 +57,9 @@ from analyst_client.terms.expression import Expression
 from analyst_client.terms.formulas import Model, ReadModel, needs_bounds, place_knots
 
 if TYPE_CHECKING:
+    from analyst_client.planning.refining import RefinementQuote
+    from analyst_client.refinement.background import RefinementJob
+    from analyst_client.refinement.buying import RefinementOptions, Refining
     from analyst_client.refinement.refinement import Refinement
     from analyst_client.refinement.rules import RefinementRules
 
@@ -719,6 +722,7 @@ class CuratorClient:
         project: str | None = None,
         reservation: str | None = None,
         rules: "RefinementRules | None" = None,
+        progress: bool = True,
     ) -> "Refinement":
         """Spend a price on one model, in releases that follow from each other: looks, XᵀX, and scores.
 
@@ -754,6 +758,10 @@ class CuratorClient:
             `RefinementRules.for_intervals` is for intervals and tests. `GeneralizedRules` where the family is not
             gaussian.
 
+        progress : bool
+            Show the step, what was spent and the time that is left, on standard error where that is a terminal, or
+            below the cell of a notebook.
+
         Returns
         -------
         Refinement
@@ -767,22 +775,86 @@ class CuratorClient:
             See `analyst_client.errors`. Where the same call would fail again the rest of the price was given back. An
             interruption or a lost answer, `KeyboardInterrupt` among them, keeps it for the same call. A note says it.
         """
-        from analyst_client.refinement.buying import refine_at  # noqa: PLC0415 -- the import of the client stays quick
+        from analyst_client.refinement.progress import Progress  # noqa: PLC0415 -- the import of the client stays quick
 
-        given = {"target": target, "where": where, "weight": weight}
-        options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-        options |= {"epsilon": epsilon, "delta": delta, "mu": mu, "rho": rho, "rows": "box"}
-        request, _ = self._read(dataset, features, options)
-        return refine_at(
-            cast("Any", self),
-            self.dataset(dataset),
-            cast("ReleaseRequest", request),
-            expected_rows=expected_rows,
-            project=project,
-            reservation=reservation,
-            rules=rules,
-            family=family,
-        )
+        options: RefinementOptions = {"target": target, "family": family, "where": where, "weight": weight}
+        options |= {"epsilon": epsilon, "delta": delta, "mu": mu, "rho": rho, "expected_rows": expected_rows}
+        options |= {"project": project, "reservation": reservation, "rules": rules}
+        refining = self._read_refinement(dataset, features, options)
+        return refining.run(Progress(refining.problem.target.name, show=progress))
+
+    def quote_refinement(
+        self, dataset: str, features: Asked, **options: "Unpack[RefinementOptions]"
+    ) -> "RefinementQuote":
+        """Return the steps of a refinement, how long they take, and how accurate it is expected to be, for free.
+
+        Parameters
+        ----------
+        dataset : str
+            Name of the dataset.
+        features : sequence of str or Expression, str or Model
+            As for `refine`.
+        **options
+            As for `refine`, of which they are the options that decide what is bought.
+
+        Returns
+        -------
+        RefinementQuote
+            Its accuracy is that on made-up rows.
+
+        Raises
+        ------
+        ValueError
+            When the arguments contradict each other, or the model is larger than a refinement can be: it says how large
+            that is.
+        CuratorError
+            When the curator would refuse a step.
+        """
+        from analyst_client.planning.refining import quote_refinement  # noqa: PLC0415 -- as `refine`
+
+        return quote_refinement(self._read_refinement(dataset, features, options))
+
+    def submit_refinement(
+        self, dataset: str, features: Asked, **options: "Unpack[RefinementOptions]"
+    ) -> "RefinementJob":
+        """Refine in the background: a thread of this process buys one step after another.
+
+        Parameters
+        ----------
+        dataset : str
+            Name of the dataset.
+        features : sequence of str or Expression, str or Model
+            As for `refine`.
+        **options
+            As for `refine`, of which they are the options that decide what is bought.
+
+        Returns
+        -------
+        RefinementJob
+            With `result`, `done`, `progress` and `cancel`. Where the process ends before it, the same call goes on.
+
+        Raises
+        ------
+        ValueError
+            When the arguments contradict each other; nothing was charged.
+        CuratorError
+            When the curator refuses the quote. Later errors are those of `RefinementJob.result`.
+        """
+        from analyst_client.refinement.background import RefinementJob  # noqa: PLC0415 -- as `refine`
+
+        return RefinementJob(self._read_refinement(dataset, features, options))
+
+    def _read_refinement(self, dataset: str, features: Asked, options: "RefinementOptions") -> "Refining":
+        """Read what is to be refined, and quote it."""
+        from analyst_client.refinement.buying import Refining  # noqa: PLC0415 -- as `refine`
+
+        asked: dict[str, Any] = dict(options)
+        own = {name: asked.pop(name, None) for name in ("expected_rows", "project", "reservation", "rules")}
+        family = asked.pop("family", "gaussian")
+        stated = {name: value for name, value in asked.items() if value is not None} | {"rows": "box"}
+        request, _ = self._read(dataset, features, stated)
+        declared = self.dataset(dataset)
+        return Refining.read(cast("Any", self), declared, cast("ReleaseRequest", request), **own, family=family)
 
     def reservations(self) -> Listing[Held]:
         """List your reservations that are open, the oldest first; `close_reservation` gives one back."""

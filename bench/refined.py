@@ -189,11 +189,10 @@ def main() -> None:
     parser.add_argument("--features", type=int, nargs="+", default=[4, 10])
     parser.add_argument("--epsilons", type=float, nargs="+", default=[0.3, 1.0, 3.0])
     parser.add_argument("--kinds", nargs="*", default=list(KINDS))
-    parser.add_argument("--predictions", action="store_true", help="the rules for predictions")
     parser.add_argument("--data", type=Path)
     parser.add_argument("--sets", nargs="+", default=["airfoil", "bike", "concrete", "elevators", "protein", "wine"])
     options = parser.parse_args()
-    rules = RefinementRules() if options.predictions else RefinementRules.for_intervals()
+    rules = RefinementRules()
     print(f"{options.repeats} repeats\n\n| rows of | n | d | ε {HEAD}")
     print("| --- " + "| ---: " * 11 + "|")
     for name, population, n, d, epsilon in _cells(options):

@@ -61,7 +61,7 @@ def draw(seed: int, n: int, d: int, mu: float, prior: Prior | None = None) -> Ca
     rows = np.column_stack([x * spread, intercept + scale * (x @ gamma + noise)])
     bounds = [*((-7.0 * s, 6.0 * s) for s in spread), (intercept - 9.0 * scale, intercept + 7.0 * scale)]
     curator = IdealCurator.of_rows(rows, bounds, generator)
-    return Case(curator.refine(mu, RefinementRules.for_intervals(cut=False)), scale * gamma / spread, intercept)
+    return Case(curator.refine(mu, RefinementRules()), scale * gamma / spread, intercept)
 
 
 def weighted_draws(model: CorrectedModel, rng: np.random.Generator, draws: int = DRAWS) -> tuple[Floats, Floats]:

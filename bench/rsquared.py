@@ -94,10 +94,7 @@ def main() -> None:
     for name, population, counts in populations:
         for n in counts:
             for epsilon in options.epsilons:
-                each = [
-                    tell(population, n, epsilon, RefinementRules.for_intervals(cut=False), seed)
-                    for seed in range(options.repeats)
-                ]
+                each = [tell(population, n, epsilon, RefinementRules(), seed) for seed in range(options.repeats)]
                 told = [one for one in each if one is not None]
                 if not told:
                     continue

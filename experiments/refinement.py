@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from analyst_client import CuratorClient, EstimationWarning, RefinedRegression
+from analyst_client import CuratorClient, EstimationWarning, RefinedRegression, RefinementRules
 from bench.serving import Server, open_population, serve
 from bench.uci import column_names, load, manifest
 from curator_service.container import Curator
@@ -49,7 +49,8 @@ def refined_error(server: Server, name: str, train: Floats, test: Floats, epsilo
     features = column_names(train.shape[1])[:-1]
     with CuratorClient(f"http://127.0.0.1:{server.port}", token, memory=None) as client:
         before = client.budget(name).posted.mu
-        found = client.refine(name, features, target="y", epsilon=epsilon, delta=DELTA, expected_rows=len(train))
+        known = {"expected_rows": len(train), "rules": RefinementRules.for_predictions()}
+        found = client.refine(name, features, target="y", epsilon=epsilon, delta=DELTA, **known)
         spent = client.budget(name).posted.mu
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EstimationWarning)

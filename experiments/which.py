@@ -8,7 +8,7 @@ and residuals of Student's t. Bounds are those of ``experiments.protocol``. Of t
 - the mean alone: the noisy sum of the target within its bounds, over the number of rows;
 - one release, under the default row map for the right ``expected_rows``: AdaSSP, EmpiricalBayes from 4,000 rows on;
 - AdaSSP of Wang, as it is published;
-- a refinement, under the default rules; for intervals another one, under ``RefinementRules.for_intervals()``.
+- a refinement, under ``RefinementRules.for_predictions()``; for intervals another one, under the default rules.
 
 What is kept is R² on new rows over that of least squares without privacy, or of its winsorised twin where that is
 better; where the latter is below 0.05, a problem is left out. Lengths of 95 % intervals are over those of least squares
@@ -82,8 +82,8 @@ def measure(problem: Problem, bounds: Floats) -> tuple[Floats, Floats]:
     release = hospital.release(problem.epsilon, source=SeededNoise(generator))
     one = (EmpiricalBayes() if len(z) >= MANY else AdaSSP()).fit(release)
     curator = IdealCurator.of_rows(train, bounds, generator)
-    refined = RefinedRegression().fit(curator.refine(mu))
-    for_intervals = RefinedRegression().fit(curator.refine(mu, RefinementRules.for_intervals()))
+    refined = RefinedRegression().fit(curator.refine(mu, RefinementRules.for_predictions()))
+    default = RefinedRegression().fit(curator.refine(mu))
     predicted = [
         test[:, -1].mean(),
         center[-1] + scale[-1] * mean,
@@ -93,9 +93,9 @@ def measure(problem: Problem, bounds: Floats) -> tuple[Floats, Floats]:
     none, *errors = (float(np.mean((values - test[:, -1]) ** 2)) for values in predicted)
     errors.insert(2, plain_error(train, test, bounds, problem.epsilon, seed=problem.seed + 1))
     lengths = [relative_length(one, z), math.inf]
-    if for_intervals.refined_.frame is not None:
-        low, high = np.transpose(cuts(for_intervals.refined_))
-        lengths[1] = relative_length(for_intervals, np.clip(train, low, high))
+    if default.refined_.frame is not None:
+        low, high = np.transpose(cuts(default.refined_))
+        lengths[1] = relative_length(default, np.clip(train, low, high))
     return np.array([none, error_without_privacy(train, test), *errors]), np.array(lengths)
 
 

@@ -40,7 +40,7 @@ class ShrunkProjection(LinearFit):
     gram_ : ndarray of shape (D, D)
         The pooled noisy XᵀX with its negative eigenvalues set to 0.
     base_rate_ : float
-        Share of the target's rows that are true, as the noise tells.
+        Share of the target's rows that are true, as the noise tells; of weighted rows where these are weighted.
 
     Notes
     -----
@@ -84,8 +84,8 @@ class LogisticRegression(GeneralizedFit):
     classes_ : ndarray of bool, of shape (2,)
         False and true: a release does not hold the labels of its target, `CuratorClient.dataset` does.
     base_rate_ : float
-        Share of true values, which the mean of the fitted probabilities equals under the normal law of the index. Of a
-        refinement as it was told first.
+        Share of true values, of weighted rows where these are weighted. The mean of the fitted probabilities equals it
+        under the normal law of the index. Of a refinement as it was told first.
     refined_ : RefinedGeneralized
         Answers of the releases of a refinement; only there.
     scale_ : float

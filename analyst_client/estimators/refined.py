@@ -1,5 +1,6 @@
 """Linear regression of a refinement: coefficients of all that was bought, intervals of what its last scores told."""
 
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, NoReturn
@@ -7,6 +8,7 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from analyst_client.display.model import number
 from analyst_client.errors import EstimationError, EstimationWarning
 from analyst_client.estimators.base import LinearFit
 from analyst_client.estimators.refinement_fit import RefinementFit, count_rows
@@ -14,11 +16,12 @@ from analyst_client.estimators.warn import warn_caller
 from analyst_client.inference.equations import Equations
 from analyst_client.inference.multiplicity import Family
 from analyst_client.inference.results import Bound, IntervalMethod, Solution, TargetResults
-from analyst_client.inference.summary import variance_warnings
+from analyst_client.inference.summary import Summary, variance_warnings
+from analyst_client.level import takes_level
 from analyst_client.refinement.inference import corrected_equations
 from analyst_client.refinement.plan import Refined
 from analyst_client.refinement.refinement import Refinement
-from analyst_client.schema.columns import Term
+from analyst_client.schema.columns import CONSTANT, Term
 
 FloatArray = NDArray[np.float64]
 
@@ -35,11 +38,11 @@ class RefinedRegression(RefinementFit, LinearFit):  # type: ignore[misc]  # `fit
 
     Notes
     -----
-    Coefficients are the posterior mean of a normal prior on those of standardised columns, whose deviation is
-    integrated out, given every release of the refinement: XᵀX and Xᵀy, and at each step's θ the score
-    :math:`P^\top(X^\top y - X^\top X\theta)`. Intervals and tests do not shrink. They invert the equations of XᵀX and
-    of the later scores, see `analyst_client.refinement.inference.corrected_equations`: right for the coefficients at
-    which the clipped score of all rows is 0, which are those of least squares up to the rows that are clipped.
+    `coef_`, intervals and tests are of the columns as they are declared, and do not shrink. They solve and invert the
+    equations of XᵀX and of the later scores: see `analyst_client.refinement.inference.corrected_equations`. `predict`
+    has coefficients of its own, `scaled_coef_`: the posterior mean of a normal prior on those of standardised columns,
+    given every release of the refinement. They predict better and are biased. Where there are no intervals, `coef_`
+    are these.
 
     Examples
     --------
@@ -62,8 +65,11 @@ class RefinedRegression(RefinementFit, LinearFit):  # type: ignore[misc]  # `fit
         self.scaled_coef_ = np.array([(place.center - place.middle) / place.half_width])
         if found.frame is not None and theta is not None:
             self.targets_, self.scaled_coef_ = (replace(found.frame.target, name=name),), theta
-        self._set_coefficients(self.scaled_coef_, self.targets_[0])
         self.__dict__.pop("results_", None)
+        told = self.scaled_coef_
+        with suppress(EstimationError):  # no intervals: then the coefficients are those of predictions
+            told = self.results_[0].solution.theta
+        self._set_coefficients(told, self.targets_[0])
 
     @cached_property
     def results_(self) -> tuple[TargetResults, ...]:  # type: ignore[override]  # made when inference asks for it
@@ -71,7 +77,35 @@ class RefinedRegression(RefinementFit, LinearFit):  # type: ignore[misc]  # `fit
         self._check_fitted()
         equations = replace(corrected_equations(self.refined_), terms=self.terms_, target=self.targets_[0])
         inverse = np.asarray(np.linalg.inv(equations.xtx), dtype=np.float64)
-        return (TargetResults(equations, Solution(self.scaled_coef_, inverse)),)
+        return (TargetResults(equations, Solution(inverse @ equations.xty, inverse)),)
+
+    @takes_level
+    def summary(self, level: float = 0.95, target: str | None = None, bound: Bound | None = None) -> Summary:
+        """Return a table of coefficients, what the fit is worth, and what to beware of; HTML in notebooks.
+
+        Parameters
+        ----------
+        level : float
+            Probability that an interval holds the truth, in [0.5, 1).
+        target : str, optional
+            The target.
+        bound : float or mapping of str to float, optional
+            As for `conf_int`.
+
+        Returns
+        -------
+        Summary
+            Of points alone where no interval can be told; a note says why.
+        """
+        try:
+            return super().summary(level, target, bound)
+        except EstimationError as error:
+            self._check_fitted()
+            facts = (("n", f"{self.refined_.rows:,.0f} rows, noisy"), ("privacy spent", self.spent_))
+            values = map(number, [self.intercept_, *np.ravel(self.coef_)])
+            rows = tuple(zip((CONSTANT, *self.term_names_), values, strict=True))
+            notes = (f"Warning: {error}.", *self._own_notes())
+            return Summary(f"{self.target_names_[0]} by {self!r}", facts, ("term", "coef"), rows, notes)
 
     def _spent(self) -> str | None:
         return self.spent_

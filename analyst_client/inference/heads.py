@@ -15,7 +15,7 @@ PLAIN_LABELS = ("false", "true")
 def people_text(equations: Equations) -> str:
     """Return how many rows a fit is of, where that is told."""
     if equations.people is None:
-        return NOT_TOLD
+        return "not told, without a constant" if equations.counts_alike else NOT_TOLD
     if any(site.corrected is not None for site in equations.sites):
         return f"about {equations.people:,.0f} rows, as clipped ones count for less"
     return f"{equations.people:,.0f} rows, noisy"

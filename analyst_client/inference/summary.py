@@ -143,8 +143,8 @@ def summarise(
 
 def residual_text(results: TargetResults) -> str:
     """Return the residual deviation as text; a dash where the noise hides it."""
-    residuals = results.equations.residuals
-    hidden = residuals.unbiased[results.main_site] <= 0.0 < residuals.noise_sd.max()
+    variance, noise_sd = results.equations.residual_variance
+    hidden = variance <= 0.0 < noise_sd
     return "–" if hidden else number(math.sqrt(results.scale))
 
 
@@ -238,7 +238,7 @@ def notes(results: TargetResults, sets: Sequence[ConfidenceSet], level: float) -
     ]
     if len(results.names) > 1 + int(results.equations.has_constant):
         found.append(f"{HOLM_NOTE} {TOGETHER_NOTE}")
-    found += weight_notes(results) or [ESTIMAND_NOTE]
+    found += weight_notes(results) + ([ESTIMAND_NOTE] if results.equations.counts_alike else [])
     found += [f"Warning: {text}" for text in warnings_of(results, level)]
     rays = [name for name, one in zip(results.names, sets, strict=True) if one.kind == "rays"]
     if rays:
@@ -251,7 +251,7 @@ def warnings_of(results: TargetResults, level: float = 0.95) -> list[str]:
     if results.equations.is_biased:
         return selection_warnings(results)
     found = identification_warnings(results, level)
-    if results.equations.residuals.unbiased[results.main_site] <= 0.0:
+    if results.equations.residual_variance[0] <= 0.0:
         found.append(
             "the noise hides the residual variance: its estimate was below 0 and was set to 0, so R² and the residual "
             "sd say nothing. Prediction intervals allow for it."
@@ -309,9 +309,8 @@ def variance_warnings(results: TargetResults) -> list[str]:
     )
     if any(site.corrected is not None for site in sites):
         return [
-            f"{rest}, as this refinement was bought by rules for predictions from few rows, which also clip many "
-            "gradients: intervals may hold the truth less often than they say. For intervals, refine with "
-            "rules=RefinementRules.for_intervals()."
+            f"{rest}, as the price did not buy Σ g gᵀ from so few rows: where residuals are wider for some rows, "
+            "intervals may hold the truth less often than they say."
         ]
     return [
         f"{rest}, which a release cannot check: where residuals are wider for some rows they may be half of the truth."

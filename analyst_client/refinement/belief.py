@@ -17,6 +17,28 @@ TERMS_MAX = 64
 """A law of d terms has d (d + 3)/2 entries, and the square of that covariances."""
 
 
+class TooLargeError(ValueError):
+    """A model that a refinement has no room for.
+
+    Parameters
+    ----------
+    message : str
+    by_features : bool
+        Whether fewer of its features may fit.
+    """
+
+    def __init__(self, message: str, *, by_features: bool = False) -> None:
+        super().__init__(message)
+        self.by_features = by_features
+
+    @classmethod
+    def of_terms(cls, term_count: int) -> Self:
+        """Return the refusal of so many terms."""
+        return cls(
+            f"a refinement has at most {TERMS_MAX} terms, the constant among them, and these features make {term_count}"
+        )
+
+
 class Belief:
     """A normal law of A and b.
 
@@ -31,7 +53,7 @@ class Belief:
 
     def __init__(self, mean: FloatArray, covariance: FloatArray, term_count: int) -> None:
         if term_count > TERMS_MAX:
-            raise ValueError(f"a law of {term_count} terms is too large; at most {TERMS_MAX}")
+            raise TooLargeError.of_terms(term_count)
         self.term_count = term_count
         self.mean, self.covariance = mean, covariance
         self._upper = np.triu_indices(term_count)

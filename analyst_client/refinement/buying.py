@@ -1,91 +1,205 @@
 """Buying a refinement: its price and its problem, its reservation, and its releases one after another."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, TypedDict
 
-from analyst_client.errors import CuratorError
+from analyst_client.errors import AnswerSpaceError, CuratorError, RequestInvalidError
 from analyst_client.estimators.warn import warn_caller
 from analyst_client.kinds.gram.arguments import as_features
+from analyst_client.kinds.gram.quote import Quote
 from analyst_client.kinds.gram.request import ReleaseRequest
 from analyst_client.planning.prices import gdp_delta, number_of, zcdp_delta
 from analyst_client.refinement.holding import Holding, Seller, key_of
+from analyst_client.refinement.practice import Practice, Step, practise
 from analyst_client.refinement.problem import Problem
+from analyst_client.refinement.progress import Progress
 from analyst_client.refinement.refinement import Refinement, buy, rules_of
 from analyst_client.refinement.rules import RefinementRules
 from analyst_client.schema.datasets import Dataset
 from analyst_client.schema.requests import price
+from analyst_client.terms.expression import Expression
 
 _SPENT = 1.0 - 1e-9
 """Part of a price that is spent: costs are rounded up, one by one, in units of 10⁻¹²."""
 
 
-def refine_at(
-    seller: Seller,
-    declared: Dataset,
-    request: ReleaseRequest,
-    *,
-    expected_rows: float | None,
-    project: str | None,
-    reservation: str | None,
-    rules: RefinementRules | None,
-    family: str = "gaussian",
-) -> Refinement:
-    """Follow the plan, and hold the price as long as something has to be paid; see `CuratorClient.refine`.
+class RefinementOptions(TypedDict, total=False):
+    """Options of `CuratorClient.refine` that decide what is bought."""
 
-    Parameters
+    target: str | Expression | None
+    family: str
+    where: str | Expression | None
+    weight: str | Expression | None
+    epsilon: float | None
+    delta: float | None
+    mu: float | None
+    rho: float | None
+    expected_rows: float | None
+    project: str | None
+    reservation: str | None
+    rules: RefinementRules | None
+
+
+@dataclass(frozen=True, eq=False)
+class Refining:
+    """A refinement that can be asked for, as its free quote describes it.
+
+    Attributes
     ----------
     seller : Seller
     declared : Dataset
     request : ReleaseRequest
         One release of the model, at the whole price.
-    expected_rows : float or None
-    project, reservation : str or None
-    rules : RefinementRules or None
-        `GeneralizedRules` of a family that is not gaussian.
-    family : str
-        Of the target.
-
-    Raises
-    ------
-    ValueError
-        When the target, or the rules, are not those of the family; nothing was charged.
-    BaseException
-        With a note that says what is held, or that it was given back.
+    quote : Quote
+        Of that.
+    problem : Problem
+    rules : RefinementRules
+    reservation : str or None
+        One of the analyst's own to draw on.
     """
-    stated = price(request.epsilon, request.delta, request.mu, request.rho)
-    named = request.targets if request.target is None else [request.target]
-    targets = as_features(named, "target") if named else []
-    if len(targets) != 1:
-        raise ValueError("a refinement is of one target: name it")
-    request = replace(request, project=project)
-    said = {name: value for name in ("where", "weight", "project") if (value := getattr(request, name)) is not None}
-    problem = Problem.of(
-        seller.quote(declared.name, request),
-        as_features(request.features, "features"),
-        targets[0],
-        rows=float(expected_rows or declared.rows or declared.row_capacity / 4.0),
-        mu=_mu_of(stated, declared) * math.sqrt(_SPENT),
-        accountant=declared.accountant,
-        options=tuple(said.items()),
-        family=family,
-    )
-    kind = rules_of(family)
-    if rules is not None and not isinstance(rules, kind):
-        raise ValueError(f"rules of a {family} refinement are {kind.__name__}")
-    rules = rules or kind()
-    key = key_of(declared, request, family=family, rows=problem.rows, rules=[kind.__name__, asdict(rules)])
-    holding = Holding(seller, declared, key, stated, project=project, given=reservation)
-    try:
-        found = buy(problem, rules, lambda asked: seller.quote(declared.name, asked), holding.release)
-    except BaseException as error:
-        holding.explain(error)
-        raise
-    try:
-        holding.close()
-    except CuratorError as error:  # what was bought is here
-        warn_caller(f"the reservation {holding.id} could not be closed: {error}", UserWarning)
-    return found
+
+    seller: Seller
+    declared: Dataset
+    request: ReleaseRequest
+    quote: Quote
+    problem: Problem
+    rules: RefinementRules
+    reservation: str | None
+
+    @classmethod
+    def read(
+        cls,
+        seller: Seller,
+        declared: Dataset,
+        request: ReleaseRequest,
+        *,
+        expected_rows: float | None,
+        project: str | None,
+        reservation: str | None,
+        rules: RefinementRules | None,
+        family: str = "gaussian",
+    ) -> "Refining":
+        """Read what is asked, and quote it.
+
+        Parameters
+        ----------
+        seller : Seller
+        declared : Dataset
+        request : ReleaseRequest
+            One release of the model, at the whole price.
+        expected_rows : float or None
+        project, reservation : str or None
+        rules : RefinementRules or None
+            `GeneralizedRules` of a family that is not gaussian.
+        family : str
+            Of the target.
+
+        Raises
+        ------
+        ValueError
+            When the target, or the rules, are not those of the family.
+        """
+        stated = price(request.epsilon, request.delta, request.mu, request.rho)
+        named = request.targets if request.target is None else [request.target]
+        targets = as_features(named, "target") if named else []
+        if len(targets) != 1:
+            raise ValueError("a refinement is of one target: name it")
+        request = replace(request, project=project)
+        said = {name: value for name in ("where", "weight", "project") if (value := getattr(request, name)) is not None}
+        quote = seller.quote(declared.name, request)
+        problem = Problem.of(
+            quote,
+            as_features(request.features, "features"),
+            targets[0],
+            rows=float(expected_rows or declared.rows or declared.row_capacity / 4.0),
+            mu=_mu_of(stated, declared) * math.sqrt(_SPENT),
+            accountant=declared.accountant,
+            options=tuple(said.items()),
+            family=family,
+        )
+        kind = rules_of(family)
+        if rules is not None and not isinstance(rules, kind):
+            raise ValueError(f"rules of a {family} refinement are {kind.__name__}")
+        return cls(seller, declared, request, quote, problem, rules or kind(), reservation)
+
+    def practise(self) -> Practice:
+        """Follow the plan on made-up rows. Raise what the curator, or the plan, would refuse later."""
+        return practise(self.problem, self.rules, self._quote, self.quote, self.declared.columns)
+
+    def _quote(self, request: Any) -> Any:
+        return self.seller.quote(self.declared.name, request)
+
+    def run(self, progress: Progress) -> Refinement:
+        """Follow the plan, and hold the price as long as something has to be paid.
+
+        Parameters
+        ----------
+        progress : Progress
+
+        Raises
+        ------
+        BaseException
+            With a note that says what is held, or that it was given back.
+        """
+        problem, rules, request = self.problem, self.rules, self.request
+        stated = price(request.epsilon, request.delta, request.mu, request.rho)
+        said = {"family": problem.family, "rows": problem.rows, "rules": [type(rules).__name__, asdict(rules)]}
+
+        def before_paying() -> None:
+            steps = self.practise().steps
+            progress.expect(steps)
+            check_space(steps[progress.step - 1 :])
+
+        def quote(asked: Any) -> Any:
+            try:
+                return self._quote(asked)
+            except RequestInvalidError:
+                self.practise()  # it says more of what is too large
+                raise
+
+        holding = Holding(
+            self.seller,
+            quote,
+            self.declared,
+            key_of(self.declared, request, **said),
+            stated,
+            project=request.project,
+            given=self.reservation,
+            before_paying=before_paying,
+        )
+
+        def release(asked: Any) -> Any:
+            progress.begin()
+            found = holding.release(asked)
+            progress.end(problem.share_of(asked))
+            return found
+
+        try:
+            found = buy(problem, rules, quote, release)
+        except BaseException as error:
+            progress.close(done=False)
+            holding.explain(error)
+            raise
+        progress.close(done=True)
+        try:
+            holding.close()
+        except CuratorError as error:  # what was bought is here
+            warn_caller(f"the reservation {holding.id} could not be closed: {error}", UserWarning)
+        return found
+
+
+def check_space(steps: Sequence[Step]) -> None:
+    """Refuse steps whose answers the curator has no room for. Raise `AnswerSpaceError`."""
+    if not steps:
+        return
+    needed, left = sum(step.answer_bytes for step in steps if not step.is_free), steps[0].answer_bytes_left
+    if needed > left:
+        raise AnswerSpaceError(
+            f"the answers of {len(steps)} steps take about {needed:,} bytes, and the curator stores {left:,} more for "
+            "you: nothing was held or charged"
+        )
 
 
 def _mu_of(stated: Mapping[str, float], dataset: Dataset) -> float:

@@ -85,6 +85,8 @@ class Holding:
     Parameters
     ----------
     seller : Seller
+    quote : callable
+        The curator's quote of a step.
     dataset : Dataset
     key : str
         See `key_of`.
@@ -99,28 +101,30 @@ class Holding:
     def __init__(
         self,
         seller: Seller,
+        quote: Callable[[Any], Any],
         dataset: Dataset,
         key: str,
         price: Mapping[str, float],
         *,
         project: str | None,
         given: str | None,
-        before_paying: Callable[[], None] = lambda: None,
+        before_paying: Callable[[], None],
     ) -> None:
-        self._seller, self._dataset, self._key, self._price = seller, dataset, key, dict(price)
+        self._seller, self._quote, self._dataset, self._key, self._price = seller, quote, dataset, key, dict(price)
         self._project, self._given, self._before_paying = project, given, before_paying
         self.id = given
-        self._was_asked = False
+        self._pays = self._was_asked = False
 
     def release(self, asked: Any) -> Any:
         """Return the release of a step: a stored one, or one that is paid by the reservation."""
         name = self._dataset.name
-        if self.id is None:
-            quoted = self._seller.quote(name, asked)
+        if not self._pays:
+            quoted = self._quote(asked)
             if quoted.stored_release is not None or quoted.derivable_from is not None:
                 return self._seller.release(name, asked)  # free, and whoever is refused a price may still read
             self._before_paying()
-            self.id = self._reserve()
+            self._pays, self.id = True, self.id or self._reserve()
+        assert self.id is not None
         try:
             return self._seller.release(name, replace(asked, reservation=self.id))
         except ReservationEndedError:

@@ -13,6 +13,7 @@ from analyst_client.inference.noise import CorrectedLaw, NoiseLaw
 from analyst_client.kinds.gram.release import Release
 from analyst_client.refinement.plan import Refined
 from analyst_client.refinement.requests import Measurement, coordinates, kept_weight
+from analyst_client.refinement.tails import allowance
 
 FloatArray = npt.NDArray[np.float64]
 _UNEVEN = 0.5
@@ -39,9 +40,12 @@ def corrected_equations(found: Refined) -> Equations:
     :math:`\beta-\bar\theta` alone, and the estimand is that of scores, of all rows alike.
 
     Where scores have their Σ g gᵀ, the sampling covariance is made of that, and holds for residuals of any variance;
-    else it is :math:`s^2A`. What clipping moves is no part of the law.
+    else it is :math:`s^2A`. For what clipping may have moved, `tails.allowance` is added, alike in all directions in
+    which XᵀX is whitened.
     """
     frame, gram = found.frame, found.gram
+    if found.untold:
+        raise EstimationError(found.untold)
     if frame is None or gram is None or gram.combinations is None or gram.xtx is None:
         raise EstimationError(
             "the price was not enough for XᵀX, so intervals have no end; coef_ and predict are there. At a higher "
@@ -50,6 +54,9 @@ def corrected_equations(found: Refined) -> Equations:
     later, s = found.measurements[len(found.measurements) // 2 :], frame.target_scale
     center, moved, noise = _later_scores(later)
     T = _unweighted(found, gram)
+    told = _sampling(later, T, gram.xtx)
+    if later[-1].shift:
+        noise = noise + _allowed(later, noise, T, found.residual * gram.xtx if told is None else told[0])
     plain = NoiseLaw.of(gram.noise, frame.size)
     own_center: FloatArray = s * np.asarray(np.linalg.solve(T, center), dtype=np.float64)
     law = CorrectedLaw(
@@ -63,9 +70,8 @@ def corrected_equations(found: Refined) -> Equations:
     xty = gram.xtx @ law.center + s * T.T @ moved
     to_terms = np.asarray(np.linalg.inv(frame.matrix @ T).T, dtype=np.float64)
     constant = np.linalg.solve(T, np.eye(frame.size)[0])  # weights that add up to the constant
-    sums = found.sums
-    spread, variance = None, None if sums is None else max(sums.residual, 0.0) / sums.rows
-    told = _sampling(later, T, gram.xtx)
+    sums, spread = found.sums, None
+    variance = None if sums is None else max(sums.residual, 0.0) / sums.rows
     if told is not None:
         variance = s**2 * told[1]
         spread = to_terms @ (told[0] / told[1]) @ to_terms.T
@@ -99,9 +105,23 @@ def _later_scores(later: Sequence[Measurement]) -> tuple[FloatArray, FloatArray,
     return center, np.asarray(moved), np.asarray(noise)
 
 
+def _allowed(later: Sequence[Measurement], noise: FloatArray, T: FloatArray, sampling: FloatArray) -> FloatArray:
+    """Return what is added to the covariance of scores for what clipping may have moved, in standard coordinates.
+
+    It is judged in the directions of the last score, in which XᵀX is about the rows times the identity.
+    """
+    last, weights, d = later[-1].P, _weights(later), len(T)
+    lengths = [np.linalg.norm(np.linalg.solve(one.P, last)) / math.sqrt(d) for one in later]
+    shift = sum(w * one.shift * length for w, one, length in zip(weights, later, lengths, strict=True))
+    back = np.linalg.solve(T, last)
+    variance = np.trace(last.T @ noise @ last + back.T @ sampling @ back) / d
+    inverse = np.linalg.inv(last)
+    return np.asarray(allowance(np.array(shift), np.array(variance)) * inverse.T @ inverse, dtype=np.float64)
+
+
 def _weights(later: Sequence[Measurement]) -> FloatArray:
     """Return weights of scores by their noise, that add up to 1."""
-    noise = [one.sd**2 * np.sum(np.linalg.inv(one.P) ** 2) for one in later]
+    noise = [(one.sd**2 + one.shift**2) * np.sum(np.linalg.inv(one.P) ** 2) for one in later]
     weights = 1.0 / np.array(noise)
     return np.asarray(weights / weights.sum(), dtype=np.float64)
 

@@ -147,7 +147,7 @@ def _ask(
     rules: RefinementRules,
 ) -> Generator[Question, Any, ScoreRelease]:
     """Ask for one look: the constant, then of each column v and (v² − taken)/2, with its weight."""
-    places = known.places(fields, [rules.clip] * len(fields))
+    places = known.places(fields, [rules.look_clip] * len(fields))
     cut = [field.cut(place) for field, place in zip(fields, places, strict=True)]
     squares = [(one - place.center) ** 2 for one, place in zip(cut, places, strict=True)]
     features = [one for pair in zip(cut, squares, strict=True) for one in pair]

@@ -5,15 +5,17 @@ at a curator, reads stored answers again, and is tested without either.
 """
 
 import math
-from collections.abc import Generator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from analyst_client.inference.sums import ResidualSums
 from analyst_client.kinds.gram.release import Release
+from analyst_client.kinds.score import SCORE
+from analyst_client.kinds.score.release import ScoreRelease
 from analyst_client.refinement.belief import Belief
 from analyst_client.refinement.frame import Frame
 from analyst_client.refinement.looks import Looked, look
@@ -35,6 +37,8 @@ from analyst_client.refinement.requests import (
 from analyst_client.refinement.rules import RefinementRules
 from analyst_client.refinement.solution import shrunk_coefficients
 from analyst_client.refinement.sums import tell_sums
+from analyst_client.refinement.tails import Tails
+from analyst_client.terms.expression import Expression
 
 FloatArray = npt.NDArray[np.float64]
 _FLOOR = 0.1
@@ -45,6 +49,12 @@ _TOLD = 6.0
 """Deviations from which on every eigenvalue is told well enough to whiten by."""
 _LEAST = 1e-4
 """Least eigenvalue, in rows, that several Grams are expected to tell."""
+_KEPT_LEAST = 0.2
+"""Least part of a score that clipping is taken to leave: below it the law of norms is not to be trusted."""
+_CUT = (
+    "columns were cut to where they were found, so coefficients are not of the columns as they are declared; the "
+    "default rules tell intervals"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +76,10 @@ class Refined:
     measurements : tuple of Measurement
     sums : ResidualSums or None
         Residual and total sums of squares of all rows; None where they were not bought.
+    residual : float
+        Variance of residuals as it is expected, in squares of the target's spread.
+    untold : str
+        Why there are no intervals; empty where there are.
     """
 
     frame: Frame | None
@@ -75,6 +89,8 @@ class Refined:
     gram: Release | None = None
     measurements: tuple[Measurement, ...] = ()
     sums: ResidualSums | None = None
+    residual: float = 1.0
+    untold: str = ""
 
 
 def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any, Refined]:
@@ -109,13 +125,22 @@ def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any,
         places = {field.name: field.uncut(places[field.name]) for field in problem.numbers}
         target = problem.target.uncut(target)
     frame, features, cut_target = yield from standard_frame(problem, places, target)
+    untold = _CUT if rules.cut else ""
+    needed = (rules.enough or 0.0) * frame.size**1.5
+    if n * problem.mu < needed:
+        rules = replace(rules.for_predictions(cut=rules.cut), looks=rules.looks)
+        short = needed / (n * problem.mu)
+        untold = (
+            "the price was too low, or rows too few, for intervals with an end, so all of it was spent on predictions: "
+            f"they need about {short:.2g} times the price in µ, or {short:.2g} times the rows"
+        )
     belief = _believe(frame, looked, rules)
     theta, square, gram = np.zeros(frame.size), (1.0, 0.0), None
     parts = {"xtx": rules.xtx, "xty": rules.xty, "yty": rules.yty}
     whole = rules.gram_cost(frame.size, n, left)
     sums, last_cost = None, 0.0
     if rules.radius_squared(frame.size, n, whole) is not None:
-        last_cost = rules.sums * budget
+        last_cost = 0.0 if untold else rules.sums * budget
         left -= whole + last_cost
         for k in range(rules.grams):
             last = k == rules.grams - 1 or (k > 0 and _is_told(belief))
@@ -128,25 +153,93 @@ def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any,
             theta = shrunk_coefficients(belief, n, theta)
             if last:
                 break
+    asked = _Model(problem, frame, features, cut_target, n)
+    if rules.enough is None or gram is None:
+        scores = yield from _follow_scores(asked, belief, theta, square, rules, left, blind=gram is None)
+    else:
+        scores = yield from _tell_scores(asked, belief, theta, square, rules, left)
+    theta, measurements, residual = scores
+    if last_cost:
+        sums = yield from tell_sums(problem, frame, features, cut_target, belief, n, theta, residual, last_cost)
+    return Refined(frame, theta + frame.origin, target, n, gram, tuple(measurements), sums, residual, untold)
+
+
+class _Model(NamedTuple):
+    """What scores are asked of: the columns as they are coded, and the rows."""
+
+    problem: Problem
+    frame: Frame
+    features: Sequence[Expression]
+    target: Expression
+    rows: float
+
+    def score(
+        self, theta: FloatArray, P: FloatArray, norm: float, shares: dict[str, float], cost: float
+    ) -> Generator[Question, Any, ScoreRelease]:
+        """Ask for a score at coefficients θ beside the origin."""
+        at = theta + self.frame.origin
+        request = score_request(self.problem, self.frame, self.features, self.target, at, P, norm, shares, cost)
+        release: ScoreRelease = yield Question(request)
+        return release
+
+
+_Scores = tuple[FloatArray, list[Measurement], float]
+"""Coefficients, what was measured, and the expected variance of residuals."""
+
+
+def _follow_scores(
+    asked: _Model,
+    belief: Belief,
+    theta: FloatArray,
+    square: tuple[float, float],
+    rules: RefinementRules,
+    budget: float,
+    *,
+    blind: bool,
+) -> Generator[Question, Any, _Scores]:
+    """Buy many scores with short norms, each where the last one led: they reach far, and are for predictions."""
+    n, d = asked.rows, asked.frame.size
     measurements: list[Measurement] = []
-    costs = rules.step_costs(left, blind=gram is None)
-    residual, first = _residual_variance(belief, n, theta, square), rules.first_norm(frame.size, n, costs)
-    norm = first * math.sqrt(residual * frame.size)
+    costs = rules.step_costs(budget, blind=blind)
+    residual, first = _residual_variance(belief, n, theta, square), rules.first_norm(d, n, costs)
+    norm = first * math.sqrt(residual * d)
     for k, cost in enumerate(costs):
         P = _whitening(belief, n, rules)
         shares = rules.score_shares(k, histogram_share(n, cost, rules.told, rules.dear), meat=first >= rules.norm_worth)
-        at = theta + frame.origin
-        score = yield Question(score_request(problem, frame, features, cut_target, at, P, norm, shares, cost))
-        seen = measured(frame, score, share_kept(score, norm, n, frame.size, residual))
+        score = yield from asked.score(theta, P, norm, shares, cost)
+        seen = measured(asked.frame, score, share_kept(score, norm, n, d, residual))
         measurements.append(seen)
-        belief.see_score(seen.P, seen.theta - frame.origin, seen.score, seen.sd)
+        belief.see_score(seen.P, seen.theta - asked.frame.origin, seen.score, seen.sd)
         theta = shrunk_coefficients(belief, n, theta)
         residual = _residual_variance(belief, n, theta, square)
-        allowed = rules.beyond * math.sqrt(frame.size / costs[min(k + 1, len(costs) - 1)])
-        norm = next_norm(score, norm, first * math.sqrt(residual * frame.size), allowed, rules)
-    if last_cost:
-        sums = yield from tell_sums(problem, frame, features, cut_target, belief, n, theta, residual, last_cost)
-    return Refined(frame, theta + frame.origin, target, n, gram, tuple(measurements), sums)
+        allowed = rules.beyond * math.sqrt(d / costs[min(k + 1, len(costs) - 1)])
+        norm = next_norm(score, norm, first * math.sqrt(residual * d), allowed, rules)
+    return theta, measurements, residual
+
+
+def _tell_scores(
+    asked: _Model, belief: Belief, theta: FloatArray, square: tuple[float, float], rules: RefinementRules, budget: float
+) -> Generator[Question, Any, _Scores]:
+    """Buy few scores: pilots, and those on which intervals rest, with the norm that makes these shortest."""
+    n, d, count = asked.rows, asked.frame.size, len(rules.scores)
+    measurements: list[Measurement] = []
+    tails = Tails(d, n, _residual_variance(belief, n, theta, square))
+    for k, share in enumerate(rules.scores):
+        cost, last = share * budget, k >= count // 2
+        shares = rules.interval_shares(d, n, cost, last=last)
+        norm = rules.pilot * tails.scale * math.sqrt(d)
+        if last:
+            norm = tails.norm(sum(rules.scores[count // 2 :]) * budget * shares[SCORE])
+        score = yield from asked.score(theta, _whitening(belief, n, rules), norm, shares, cost)
+        tails.see(score, norm)
+        kept = max(tails.kept(norm), _KEPT_LEAST)
+        shift = float(tails.shift(np.array([norm]))[0]) / norm / kept
+        seen = replace(measured(asked.frame, score, kept), shift=shift)
+        measurements.append(seen)
+        belief.see_score(seen.P, seen.theta - asked.frame.origin, seen.score, seen.sd)
+        theta = shrunk_coefficients(belief, n, theta)
+        tails.variance = _residual_variance(belief, n, theta, square)
+    return theta, measurements, tails.variance
 
 
 def _is_told(belief: Belief) -> bool:

@@ -130,3 +130,8 @@ class Problem:
         """Return the options of a request that costs so much of µ²."""
         price = {"mu": math.sqrt(cost)} if self.accountant == "gdp" else {"rho": cost / 2.0}
         return price | dict(self.options)
+
+    def share_of(self, request: Any) -> float:
+        """Return the share of the price that a request costs."""
+        cost = request.mu**2 if request.mu is not None else 2.0 * request.rho
+        return float(cost) / self.mu**2

@@ -157,7 +157,7 @@ def buy(
         bought.append(release(question.request))
         return bought[-1]
 
-    found = _follow(problem, rules, answer)
+    found = follow(problem, rules, answer)
     refinement = Refinement(problem, rules, tuple(bought), tuple(codings))
     vars(refinement)["found"] = found  # as `Refinement.found` would find it
     return refinement
@@ -180,7 +180,7 @@ def replay(problem: Problem, rules: RefinementRules, releases: Sequence[Answer],
             raise ServiceError("the refinement lacks a release that its plan asks for")
         return left.pop(0)
 
-    found = _follow(problem, rules, answer)
+    found = follow(problem, rules, answer)
     if left:
         raise ServiceError("the refinement has releases that its plan does not ask for")
     return found
@@ -204,7 +204,8 @@ def rules_of(family: str) -> type[RefinementRules]:
     return RefinementRules if family == "gaussian" else GeneralizedRules
 
 
-def _follow(problem: Problem, rules: RefinementRules, answer: Callable[[Question], Any]) -> Found:
+def follow(problem: Problem, rules: RefinementRules, answer: Callable[[Question], Any]) -> Found:
+    """Follow a plan, whoever answers its questions."""
     steps: Generator[Question, Any, Found]
     if problem.family == "gaussian":
         steps = refine(problem, rules)

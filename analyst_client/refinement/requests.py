@@ -46,6 +46,8 @@ class Measurement:
         Σ g gᵀ of clipped gradients, in the same way.
     meat_sd, meat_sd_beside : float
         Of an entry on its diagonal, and of one beside it.
+    shift : float
+        How far clipping may have moved the score in one direction; 0 where that is not told.
     """
 
     P: FloatArray
@@ -55,6 +57,7 @@ class Measurement:
     meat: FloatArray | None = None
     meat_sd: float = 0.0
     meat_sd_beside: float = 0.0
+    shift: float = 0.0
 
 
 def standard_frame(

@@ -7,8 +7,20 @@ from typing import Any, Literal
 
 from analyst_client.kinds.score import MEAT, NORMS, SCORE
 
-FIRST_RULES: dict[str, Any] = {"rows_sure": 0.0, "needed_told": 0.0, "least": 0.0, "unsettled": 1.0, "sums": 0.0}
+FIRST_RULES: dict[str, Any] = {
+    "enough": None,
+    "look_clip": 3.0,
+    "rows_sure": 0.0,
+    "needed_told": 0.0,
+    "least": 0.0,
+    "unsettled": 1.0,
+    "sums": 0.0,
+}
 """Rules of refinements that were saved before there were these rules."""
+
+
+_TYPICAL_NORM = 2.5
+"""Norm of a gradient, over the scale of residuals times √d, by which it is judged what its statistics can tell."""
 
 
 @dataclass(frozen=True)
@@ -17,6 +29,10 @@ class RefinementRules:
 
     Attributes
     ----------
+    enough : float or None
+        Rows by µ over d^1.5, for d terms, from which intervals are bought: XᵀX is whitened, and norms are those that
+        make intervals shortest. With fewer, noise leaves intervals without an end, and all is spent on predictions.
+        None is never.
     looks : tuple of float
         Shares of the price for looks at where columns are, the target among them. Each starts from the one before, so a
         range that is ten times too wide takes several; the last one is what the fit relies on.
@@ -24,6 +40,9 @@ class RefinementRules:
         Deviation that columns are first taken to have, in halves of their declared ranges.
     short : float
         Norm of the first look, in root mean squares of columns as they are taken to be.
+    look_clip : float
+        Ends of the ranges that looks see, in scales from the centre. The variance of a column that is 0 in all but one
+        of so many rows, squared, is found.
     heed : float
         Weight of the target in a look: whatever else fails, its mean must hold.
     doubt : float
@@ -86,6 +105,13 @@ class RefinementRules:
     cut : bool
         Whether numbers are cut to the ranges that were found. Without it they keep their declared bounds, and the
         coefficients are those of the columns as they are declared.
+    scores : tuple of float
+        Shares of the rest for scores, where intervals are bought. They rest on the later half.
+    pilot : float
+        Norm of the first half of these scores, over the scale of residuals times √d.
+    bins, bins_most, bins_dear : float
+        Noise of a histogram of norms, as a part of the root of the rows; the most that it may cost, as a share of its
+        score; and that share over the one at which its noise is so low, above which there is none.
     norm, norm_least, norm_most : float
         Norm of a gradient over the root of residual variance times d, and its range over that where a histogram tells.
         Where noise outweighs the sampling of rows a short one is best: of normal residuals it loses less than the noise
@@ -106,10 +132,13 @@ class RefinementRules:
 
     Notes
     -----
-    The defaults are for predictions. `for_intervals` is for `conf_int()` and tests.
+    The defaults are for intervals and predictions, of the columns as they are declared. `for_predictions` cuts columns
+    to where they were found, which predicts better where rows are few or tails long, and tells no interval.
     """
 
-    looks: tuple[float, ...] = (0.04, 0.04, 0.05, 0.05, 0.1)
+    enough: float | None = 6.0
+    looks: tuple[float, ...] = (0.02, 0.02, 0.03, 0.03, 0.05)
+    look_clip: float = 6.0
     wide: float = 0.4
     short: float = 1.0
     heed: float = 2.0
@@ -128,14 +157,14 @@ class RefinementRules:
     means: tuple[float, ...] = (0.06, 0.08, 0.1, 0.13, 0.17, 0.21, 0.25)
     clip: float = 3.0
     reach: float = 3.5
-    gram: float = 0.4
+    gram: float = 0.5
     xtx: float = 0.8
     xty: float = 0.18
     yty: float = 0.02
     affordable: float = 0.15
     radius: float = 0.5
     wide_radius: float = 2.0
-    widenings: int = 0
+    widenings: int = 2
     steps: int = 15
     blind_steps: int = 25
     growth: float = 1.1
@@ -144,10 +173,15 @@ class RefinementRules:
     told_roughly: float = 0.1
     dear: float = 0.2
     correlation: float = 0.15
-    grams: int = 1
+    grams: int = 5
     explored: float = 0.08
-    gram_least: float = 0.4
-    cut: bool = True
+    gram_least: float = 0.15
+    cut: bool = False
+    scores: tuple[float, ...] = (0.1, 0.15, 0.375, 0.375)
+    pilot: float = 2.5
+    bins: float = 0.25
+    bins_most: float = 0.12
+    bins_dear: float = 1.7
     norm: float = 0.6
     norm_least: float = 1.0
     norm_most: float = 3.0
@@ -159,8 +193,8 @@ class RefinementRules:
     sums: float = 0.04
 
     @classmethod
-    def for_intervals(cls, *, cut: bool = True, **rules: Any) -> "RefinementRules":
-        """Return the rules for intervals: several XᵀX of whitened rows, norms that few rows exceed, and their Σ g gᵀ.
+    def for_predictions(cls, *, cut: bool = True, **rules: Any) -> "RefinementRules":
+        """Return the rules for predictions alone: one XᵀX, short norms, and columns cut to where they were found.
 
         Parameters
         ----------
@@ -170,15 +204,13 @@ class RefinementRules:
             Others that differ.
         """
         chosen = cls(
-            looks=(0.02, 0.02, 0.03, 0.03, 0.05),
-            gram=0.55,
-            grams=5,
-            gram_least=0.15,
-            widenings=2,
-            steps=6,
-            growth=1.3,
-            beyond=1.0,
-            norm=2.0,
+            enough=None,
+            looks=(0.04, 0.04, 0.05, 0.05, 0.1),
+            look_clip=3.0,
+            gram=0.4,
+            grams=1,
+            gram_least=0.4,
+            widenings=0,
             cut=cut,
         )
         return replace(chosen, **rules)
@@ -245,6 +277,32 @@ class RefinementRules:
             Shares by the statistic, without those that have none.
         """
         outer = self.meat if meat and step >= self.steps // 2 else 0.0
+        shares = {SCORE: 1.0 - norms - outer, NORMS: norms, MEAT: outer}
+        return {name: share for name, share in shares.items() if share}
+
+    def interval_shares(self, d: int, n: float, cost: float, *, last: bool) -> dict[str, float]:
+        """Divide the cost of a score that is bought for intervals.
+
+        Parameters
+        ----------
+        d : int
+            Terms, the constant included.
+        n : float
+            Rows.
+        cost : float
+            Of the score, in µ².
+        last : bool
+            Whether intervals rest on it: then Σ g gᵀ is bought, unless its noise hides it.
+
+        Returns
+        -------
+        dict of str to float
+            Shares by the statistic, without those that have none.
+        """
+        low_noise = 1.0 / (cost * n * self.bins**2)
+        norms = min(max(low_noise, 0.01), self.bins_most) if low_noise < self.bins_dear else 0.0
+        told = last and _TYPICAL_NORM**2 * d < math.sqrt(self.meat * cost) * n
+        outer = self.meat if told else 0.0
         shares = {SCORE: 1.0 - norms - outer, NORMS: norms, MEAT: outer}
         return {name: share for name, share in shares.items() if share}
 
@@ -364,6 +422,13 @@ class GeneralizedRules(RefinementRules):
         Deviation of the information from that of normal terms, relative, for an index of deviation 1.
     """
 
+    enough: float | None = None
+    looks: tuple[float, ...] = (0.04, 0.04, 0.05, 0.05, 0.1)
+    look_clip: float = 3.0
+    grams: int = 1
+    gram_least: float = 0.4
+    widenings: int = 0
+    cut: bool = True
     target: float = 10.0
     target_least: float = 0.05
     target_most: float = 0.25

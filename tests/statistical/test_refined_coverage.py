@@ -28,7 +28,7 @@ LEAST = 0.93
     ],
 )
 def test_intervals_cover_the_population_s_coefficients(kind: str, n: int, epsilon: float) -> None:
-    population, rules = Population.of(kind, 4), RefinementRules.for_intervals()
+    population, rules = Population.of(kind, 4), RefinementRules()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EstimationWarning)
         held = [run(population, n, epsilon, rules, seed, one_shot=False).held.mean() for seed in range(REPEATS)]
@@ -37,7 +37,7 @@ def test_intervals_cover_the_population_s_coefficients(kind: str, n: int, epsilo
 
 @pytest.mark.parametrize(("kind", "n", "epsilon"), [("t3", 1000, 1.0), ("zero-inflated", 5000, 1.0)])
 def test_intervals_of_r_squared_hold_that_of_the_population(kind: str, n: int, epsilon: float) -> None:
-    population, rules = population_of(kind), RefinementRules.for_intervals(cut=False)
+    population, rules = population_of(kind), RefinementRules()
     told = [tell(population, n, epsilon, rules, seed) for seed in range(REPEATS // 2)]
     found = np.array([one for one in told if one is not None], dtype=np.float64)
     held, length, *_, contradicts = found.T

@@ -571,6 +571,8 @@ class TestWeightedRows:
         assert f"{N} rows" in str(plain.summary())
         assert plain.glance()["rows"].tolist() == pytest.approx([N])
         assert dict(weighted.summary().facts)["n"] == "not told, as rows are weighted"
+        said = [" ".join(fit.summary().notes) for fit in (plain, weighted)]
+        assert ["over all rows alike" in text for text in said] == [True, False]
         assert math.isnan(weighted.glance().loc[0, "rows"])
 
     def test_the_request_of_the_readme_tells_of_people(self) -> None:

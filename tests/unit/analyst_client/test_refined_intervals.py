@@ -2,11 +2,15 @@
 
 import math
 import warnings
+from statistics import NormalDist
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from analyst_client import EstimationWarning, RefinedRegression, RefinementRules, Release
+from analyst_client import EstimationError, EstimationWarning, RefinedRegression, RefinementRules, Release
+from analyst_client.kinds.score.release import NORM_EDGES
+from analyst_client.refinement.tails import ALIGNED, Tails, allowance
 from bench.ideal import IdealCurator
 
 MU = 0.237
@@ -30,19 +34,78 @@ class TestDefaultRules:
             low, high = fit.conf_int().T
         assert not any("one residual variance" in text for text in fit.caveats())
         lengths = (high - low)[1:]
-        assert lengths[0] > 1.1 * lengths[2]  # of one variance they would be alike
+        assert lengths[0] > 1.05 * lengths[2]  # of one variance they would be alike
 
-    def test_few_rows_have_a_warning_that_names_the_rules_for_intervals(self) -> None:
-        fit = fit_of(400, RefinementRules())
-        with pytest.warns(EstimationWarning, match=r"RefinementRules\.for_intervals"):
+    def test_few_rows_have_a_warning_where_noise_does_not_hide_their_sampling_error(self) -> None:
+        fit = fit_of(800, RefinementRules(meat=0.0))
+        with pytest.warns(EstimationWarning, match="assume one residual variance"):
             fit.conf_int()
-        assert "RefinementRules.for_intervals" in str(fit.summary())
 
-    def test_rules_for_intervals_never_have_it(self) -> None:
-        fit = fit_of(400, RefinementRules.for_intervals())
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", EstimationWarning)
+    def test_a_price_too_low_for_ends_is_spent_on_predictions(self) -> None:
+        fit = fit_of(150, RefinementRules())
+        with pytest.raises(EstimationError, match="too low, or rows too few"):
             fit.conf_int()
+        assert np.all(np.isfinite(fit.coef_))
+        assert "times the rows" in str(fit.summary())
+
+    def test_columns_that_were_cut_tell_no_interval(self) -> None:
+        fit = fit_of(5_000, RefinementRules.for_predictions())
+        with pytest.raises(EstimationError, match="columns were cut"):
+            fit.conf_int()
+        assert "columns were cut" in str(fit.summary())
+
+    def test_a_coefficient_is_within_its_interval(self) -> None:
+        """It is the solution of the equations; predictions have coefficients of their own, which shrink."""
+        fit = fit_of(5_000, RefinementRules())
+        low, high = fit.conf_int().T
+        told = np.append(fit.intercept_, fit.coef_)
+        assert np.all((low < told) & (told < high))
+        assert fit.predict(np.zeros((1, 3)))[0] != fit.intercept_
+
+
+class TestTails:
+    """What norms cut off is told by histograms, and lengthens intervals."""
+
+    @staticmethod
+    def seen(df: float, n: float = 20_000.0, noise: float = 20.0) -> Tails:
+        generator = np.random.default_rng(11)
+        v, r = generator.standard_normal((int(n), 5)), 0.6 * generator.standard_t(df, int(n))
+        norms, norm = np.linalg.norm(v, axis=1) * np.abs(r), 3.0
+        counts = np.bincount(np.searchsorted(NORM_EDGES, norms / norm, side="right"), minlength=len(NORM_EDGES) + 1)
+        tails = Tails(5, n, 0.6**2 * df / (df - 2.0))
+        tails.see(
+            SimpleNamespace(
+                norms=counts + noise * generator.standard_normal(len(counts)),
+                norm_edges=np.array(NORM_EDGES),
+                noise=SimpleNamespace(norms=noise),
+            ),
+            norm,
+        )
+        return tails
+
+    @pytest.mark.parametrize("df", [3.2, 10.0])
+    def test_they_tell_what_is_cut_off(self, df: float) -> None:
+        generator = np.random.default_rng(12)
+        norms = np.linalg.norm(generator.standard_normal((400_000, 5)), axis=1)
+        norms *= np.abs(0.6 * generator.standard_t(df, 400_000))
+        for norm in (3.0, 5.0):
+            cut = ALIGNED * 20_000.0 * np.mean(np.maximum(norms - norm, 0.0))
+            assert self.seen(df).shift(np.array([norm]))[0] == pytest.approx(cut, rel=0.5, abs=20.0)
+
+    def test_outliers_make_norms_and_intervals_longer(self) -> None:
+        light, heavy = (self.seen(df) for df in (50.0, 2.6))
+        assert heavy.norm(0.01) > 1.5 * light.norm(0.01)
+        assert heavy.shift(np.array([6.0]))[0] > 5.0 * light.shift(np.array([6.0]))[0]
+
+    def test_a_share_that_is_clipped_moves_no_more(self) -> None:
+        assert self.seen(10.0).kept(100.0) == pytest.approx(1.0, abs=1e-3)
+        assert self.seen(10.0).kept(1.0) < 0.6
+
+    def test_an_interval_allows_for_a_shift_at_its_level(self) -> None:
+        shift, sd = 2.0, 1.5
+        half = 1.96 * math.sqrt(sd**2 + float(allowance(np.array(shift), np.array(sd**2))))
+        assert NormalDist().cdf((half - shift) / sd) == pytest.approx(0.95, abs=1e-3)
+        assert allowance(np.array(0.1), np.array(1.0)) == 0.0
 
 
 class TestWhitening:
@@ -55,9 +118,9 @@ class TestWhitening:
         x[:, 1] = x[:, 0] + apart * x[:, 1]
         y = x @ [0.6, -0.4, 0.3] + generator.standard_normal(len(x))
         curator = IdealCurator.of_rows(np.column_stack([x, y]), [(-8.0, 8.0)] * 4, generator)
-        refinement = curator.refine(MU, RefinementRules.for_intervals())
+        refinement = curator.refine(MU, RefinementRules())
         assert sum(isinstance(one, Release) for one in refinement.releases) == grams
         fit = RefinedRegression().fit(refinement)
         errors = np.array([1.0, 1.0 / apart, 1.0 / apart, 1.0])[1:] / math.sqrt(len(x))
         low, high = fit.conf_int()[1:].T
-        assert (high - low) / 2.0 / (1.96 * errors * math.hypot(1.0, apart)) == pytest.approx(1.4, abs=0.5)
+        assert (high - low) / 2.0 / (1.96 * errors * math.hypot(1.0, apart)) == pytest.approx(0.95, abs=0.35)

@@ -40,7 +40,7 @@ def rows_of(n: int) -> Floats:
 @cache
 def refinement_of(n: int, mu: float, *, predictions: bool = False) -> Refinement:
     curator = IdealCurator.of_rows(rows_of(n), [(-8.0, 6.0)] * 3 + [(-9.0, 8.0)], np.random.default_rng(n))
-    return curator.refine(mu, RefinementRules() if predictions else RefinementRules.for_intervals(cut=False))
+    return curator.refine(mu, RefinementRules.for_predictions() if predictions else None)
 
 
 def equations_of(refinement: Refinement) -> Equations:
@@ -206,16 +206,15 @@ class TestFit:
         assert found == pytest.approx(BayesianRegression(seed=0).fit(refinement).conf_int())
 
     def test_predictions_stay_within_what_was_found_of_the_target(self) -> None:
-        fit = quick_fit(refinement_of(1000, MU, predictions=True))
+        fit = quick_fit(refinement_of(1000, MU))
         assert fit.predict([[1e3, -1e3, 1e3]], clip=False) == pytest.approx([fit.refined_.target.high])
-
-    def test_rules_for_predictions_of_few_rows_are_warned_of(self) -> None:
-        with pytest.warns(EstimationWarning, match=r"RefinementRules\.for_intervals"):
-            fit = BayesianRegression(seed=1).fit(refinement_of(400, MU, predictions=True))
-        assert "RefinementRules.for_intervals" in str(fit.summary())
 
 
 class TestRefusals:
+    def test_columns_that_were_cut_for_predictions(self) -> None:
+        with pytest.raises(EstimationError, match="columns were cut"):
+            BayesianRegression().fit(refinement_of(1000, MU, predictions=True))
+
     def test_a_price_that_bought_no_xtx(self) -> None:
         with pytest.raises(EstimationError, match="the price was not enough for XᵀX"):
             BayesianRegression().fit(refinement_of(60, MU))

@@ -12,7 +12,7 @@ from analyst_client.inference.sums import ResidualSums
 from analyst_client.refinement.rules import FIRST_RULES
 from bench.ideal import IdealCurator
 
-RULES = RefinementRules.for_intervals(cut=False)
+RULES = RefinementRules()
 MU = 0.237
 """ε = 1 at δ = 10⁻⁶."""
 

@@ -206,7 +206,7 @@ class TestFrame:
 
 
 class TestRules:
-    RULES = RefinementRules()
+    RULES = RefinementRules.for_predictions()
 
     def test_steps_spend_what_is_left_and_grow(self):
         costs = self.RULES.step_costs(0.02)
@@ -218,7 +218,7 @@ class TestRules:
         assert found == [None, self.RULES.radius * 5, self.RULES.wide_radius * 5]
 
     def test_xtx_costs_less_where_it_has_little_noise_all_the_same(self):
-        rules = RefinementRules.for_intervals()
+        rules = RefinementRules()
         found = [rules.gram_cost(5, n, 0.04) / 0.04 for n in (2000.0, 12_000.0, 1e5)]
         assert found[0] == pytest.approx(rules.gram)
         assert rules.gram_least < found[1] < rules.gram
@@ -261,7 +261,7 @@ class TestGuessOfTheRows:
         assert error < known + 0.1
 
     def test_slopes_are_hardly_worse_than_the_mean_alone_where_rows_are_few(self):
-        rules = RefinementRules.for_intervals(cut=False)
+        rules = RefinementRules()
         error, slopes = self.errors(40_000.0, 0.03, 4.0, rules)
         mean, _ = self.errors(40_000.0, 0.03, 4.0, replace(rules, needed=1e9))
         assert slopes > 0.2
@@ -340,8 +340,10 @@ class TestMeasured:
         generator, n = np.random.default_rng(33), 1000
         x = generator.standard_normal((n, 3))
         rows = np.column_stack([x, x @ [0.8, -0.5, 0.3] + 0.8 * generator.standard_normal(n)])
-        refinement = IdealCurator.of_rows(rows, [(-6.0, 6.0)] * 4, generator).refine(0.1)
-        found, last = refinement.found, refinement.releases[-2]  # the last one tells sums of squares
+        refinement = IdealCurator.of_rows(rows, [(-6.0, 6.0)] * 4, generator).refine(
+            0.1, RefinementRules.for_predictions()
+        )
+        found, last = refinement.found, refinement.releases[-1]
         assert isinstance(found, Refined)
         assert found.frame is not None
         assert isinstance(last, ScoreRelease)

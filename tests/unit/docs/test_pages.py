@@ -68,6 +68,7 @@ NEEDS_SERVER = {
     ("docs/refinement.md", "from analyst_client import RefinedRegression"): (
         "tests/integration/test_refinement_client.py"
     ),
+    ("docs/refinement.md", "print(client.quote_refinement("): "tests/integration/test_refinement_quotes.py",
 }
 CALLED = {
     "client": CuratorClient,
