@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 from analyst_client.errors import CuratorError, RequestInvalidError
 from analyst_client.kinds.gram.quote import Quote
@@ -39,7 +40,16 @@ def buy_in_steps(
         return whole
     said = {"of": "a release", "again": secrets.token_hex(8) if request.fresh else ""}
     project, given = request.project, request.reservation
-    holding = Holding(seller, declared, key_of(declared, request, **said), price, project=project, given=given)
+    holding = Holding(
+        seller,
+        partial(seller.quote, declared.name),
+        declared,
+        key_of(declared, request, **said),
+        price,
+        project=project,
+        given=given,
+        before_paying=lambda: None,
+    )
     step = request if given is not None else replace(request, project=None)  # the reservation's counts
     try:
         try:
