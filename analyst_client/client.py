@@ -7,6 +7,8 @@ import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +23,7 @@ from analyst_client.errors import (
     ReservationEndedError,
     ServiceError,
     TokenExpiryWarning,
+    UselessRequestError,
 )
 from analyst_client.http.credentials import Credentials
 from analyst_client.http.purchasing import Purchasing
@@ -129,6 +132,7 @@ class CuratorClient:
         )
         self._session = Session(self._transport, Memory(memory, str(self._transport.url)), key)
         self._purchasing = Purchasing(self._session)
+        self._judges = True
 
     @classmethod
     def sign_in(
@@ -271,7 +275,7 @@ class CuratorClient:
         Returns
         -------
         Quote, CountsQuote, MarginalsQuote or that of another kind
-            Its columns, or tables, in the order that was asked.
+            Its columns, or tables, in the order that was asked. Its `useless` says why `release` would refuse it.
 
         Raises
         ------
@@ -281,11 +285,10 @@ class CuratorClient:
             See `analyst_client.errors`.
         """
         request, model = self._read(dataset, features, options)
-        if isinstance(features, Request) or not leaves_row_map(request):
-            quoted: AnyQuote = self._ask_quote(dataset, request, model)
-            return quoted
-        ask = partial(self._ask_quote, dataset, model=None)
-        return quote_steps(ask, self.fetch_release, request, self._ask_quote(dataset, request, model))
+        quoted: AnyQuote = self._ask_quote(dataset, request, model)
+        if not isinstance(features, Request) and isinstance(quoted, Quote) and leaves_row_map(request):
+            quoted = quote_steps(partial(self._ask_quote, dataset, model=None), self.fetch_release, request, quoted)
+        return self._judged(dataset, request, quoted)
 
     def _ask_quote(self, dataset: str, request: Request[Any, Quoted_co], model: ReadModel | None) -> Quoted_co:
         with showing_places(model):
@@ -293,6 +296,31 @@ class CuratorClient:
                 "POST", dataset_path(dataset) + "/quotes", dataset=dataset, content=request.to_json()
             )
         return request.arrange_quote(read_quote(answered.body))
+
+    def _judged(self, dataset: str, request: Request[Any, Any], quote: AnyQuote) -> AnyQuote:
+        """Return a quote with what is certain of its request, where something would be charged."""
+        stored = quote.stored_release is not None or quote.derivable_from is not None
+        if not self._judges or (stored and not request.members.get("fresh", False)):
+            return quote
+        from analyst_client.planning.useless import find_certain  # noqa: PLC0415 -- the import of the client stays quick
+
+        try:
+            declared = self.dataset(dataset)
+        except CuratorError:  # a quote is one without it
+            return quote
+        return replace(quote, **find_certain(request, quote, declared)._asdict())
+
+    def _refuse_useless(self, dataset: str, request: Request[Any, Any], model: ReadModel | None) -> None:
+        """Raise `UselessRequestError` where public numbers show that an answer would tell nothing."""
+        if not self._judges:
+            return
+        try:
+            quote = self._ask_quote(dataset, request, model)
+        except CuratorError:  # the request itself is refused in these words, or finds what was charged before
+            return
+        useless = self._judged(dataset, request, quote).useless
+        if useless:
+            raise UselessRequestError(useless)
 
     def _price(
         self,
@@ -344,6 +372,7 @@ class CuratorClient:
         half_width: Mapping[str, float] | None = None,
         guess: Mapping[str, Any] | None = None,
         max_epsilon: float | None = None,
+        even_so: bool = False,
         **options: Unpack[ReleaseOptions],
     ) -> Release: ...
 
@@ -357,6 +386,7 @@ class CuratorClient:
         idempotency_key: str | None = None,
         respond_async: bool = False,
         wait_s: float | None = None,
+        even_so: bool = False,
     ) -> Answered_co: ...
 
     @suggests_arguments
@@ -371,6 +401,7 @@ class CuratorClient:
         half_width: Mapping[str, float] | None = None,
         guess: Mapping[str, Any] | None = None,
         max_epsilon: float | None = None,
+        even_so: bool = False,
         **options: Unpack[ReleaseOptions],
     ) -> Answer:
         """Ask for noisy sufficient statistics, or a release of another kind; what was answered before costs nothing.
@@ -387,7 +418,7 @@ class CuratorClient:
             such as `CountsRequest`, `MarginalsRequest` or `ScoreRequest`, which has its options within: it answers with
             a release of that kind.
         target, targets : str, Expression or a sequence of these, optional
-            Columns to explain, one or several.
+            Columns to explain, one or several. A release for descriptions and correlations alone says ``target=None``.
         where : str or Expression, optional
             Condition on a row, such as ``"sex == 'F' and age >= 60"``; a row in which it is not true counts for
             nothing. Default all rows count.
@@ -439,6 +470,8 @@ class CuratorClient:
             Where nothing is said of the target's spread, the widest is assumed.
         max_epsilon : float, optional
             The largest price, stated as ε, that may be charged; a higher one is refused before anything is.
+        even_so : bool
+            Ask although public numbers show that the answer would tell nothing; see `UselessRequestError`.
 
         Returns
         -------
@@ -448,7 +481,9 @@ class CuratorClient:
         Raises
         ------
         ValueError
-            When the arguments contradict each other, or the price is above `max_epsilon`; nothing was sent.
+            When the arguments contradict each other, or the price is above `max_epsilon`; nothing was charged.
+        UselessRequestError
+            When public numbers show that the answer would tell nothing; nothing was charged.
         CuratorError
             See `analyst_client.errors`. Its `idempotency_key` is the key that was sent: the same call with it
             fetches an answer that was charged but lost. A `LedgerError` carries the release itself.
@@ -460,6 +495,8 @@ class CuratorClient:
         whole = idempotency_key is not None or isinstance(features, Request)
         if max_epsilon is not None:
             check_price(self._ask_quote(dataset, request, model), max_epsilon)
+        if not even_so:
+            self._refuse_useless(dataset, request, model)
         with showing_places(model):
             if not whole and leaves_row_map(request):
                 waiting = {"respond_async": respond_async, "wait_s": wait_s}
@@ -471,7 +508,9 @@ class CuratorClient:
 
         quoted = self._ask_quote(dataset, request, None)
         stated = price(request.epsilon, request.delta, request.mu, request.rho)
-        return buy_in_steps(cast("Any", _Waiting(self, waiting)), self.dataset(dataset), request, quoted, stated)
+        buyer = copy(self)  # the request was judged: its steps are not, one by one
+        buyer._judges = False
+        return buy_in_steps(cast("Any", _Waiting(buyer, waiting)), self.dataset(dataset), request, quoted, stated)
 
     @suggests_arguments
     def submit_release(
@@ -480,6 +519,7 @@ class CuratorClient:
         features: Asked | Request[Any, Any],
         *,
         idempotency_key: str | None = None,
+        even_so: bool = False,
         **options: Unpack[ReleaseOptions],
     ) -> Job:
         """Ask for a release without waiting for it.
@@ -491,6 +531,8 @@ class CuratorClient:
         features : sequence, str, Model or a request
             As for `release`.
         idempotency_key : str, optional
+            As for `release`.
+        even_so : bool
             As for `release`.
         **options
             As for `release`.
@@ -509,6 +551,8 @@ class CuratorClient:
         """
         key = choose_key(idempotency_key)
         request, model = self._read(dataset, features, options)
+        if not even_so:
+            self._refuse_useless(dataset, request, model)
         with showing_places(model):
             return self._purchasing.submit(dataset, request, key)
 
@@ -722,6 +766,7 @@ class CuratorClient:
         project: str | None = None,
         reservation: str | None = None,
         rules: "RefinementRules | None" = None,
+        even_so: bool = False,
         progress: bool = True,
     ) -> "Refinement":
         """Spend a price on one model, in releases that follow from each other: looks, XᵀX, and scores.
@@ -757,7 +802,8 @@ class CuratorClient:
             Shares of the price, and ranges to which columns are cut. Default for predictions;
             `RefinementRules.for_intervals` is for intervals and tests. `GeneralizedRules` where the family is not
             gaussian.
-
+        even_so : bool
+            As for `release`.
         progress : bool
             Show the step, what was spent and the time that is left, on standard error where that is a terminal, or
             below the cell of a notebook.
@@ -771,6 +817,8 @@ class CuratorClient:
         ------
         ValueError
             When the arguments contradict each other, or the target is none of the family; nothing was charged.
+        UselessRequestError
+            When public numbers show that no slope would be told; nothing was charged.
         CuratorError
             See `analyst_client.errors`. Where the same call would fail again the rest of the price was given back. An
             interruption or a lost answer, `KeyboardInterrupt` among them, keeps it for the same call. A note says it.
@@ -781,6 +829,8 @@ class CuratorClient:
         options |= {"epsilon": epsilon, "delta": delta, "mu": mu, "rho": rho, "expected_rows": expected_rows}
         options |= {"project": project, "reservation": reservation, "rules": rules}
         refining = self._read_refinement(dataset, features, options)
+        if not even_so:
+            refining.refuse_useless()
         return refining.run(Progress(refining.problem.target.name, show=progress))
 
     def quote_refinement(
@@ -815,7 +865,7 @@ class CuratorClient:
         return quote_refinement(self._read_refinement(dataset, features, options))
 
     def submit_refinement(
-        self, dataset: str, features: Asked, **options: "Unpack[RefinementOptions]"
+        self, dataset: str, features: Asked, *, even_so: bool = False, **options: "Unpack[RefinementOptions]"
     ) -> "RefinementJob":
         """Refine in the background: a thread of this process buys one step after another.
 
@@ -825,6 +875,8 @@ class CuratorClient:
             Name of the dataset.
         features : sequence of str or Expression, str or Model
             As for `refine`.
+        even_so : bool
+            As for `release`.
         **options
             As for `refine`, of which they are the options that decide what is bought.
 
@@ -837,12 +889,17 @@ class CuratorClient:
         ------
         ValueError
             When the arguments contradict each other; nothing was charged.
+        UselessRequestError
+            When public numbers show that no slope would be told; nothing was charged.
         CuratorError
             When the curator refuses the quote. Later errors are those of `RefinementJob.result`.
         """
         from analyst_client.refinement.background import RefinementJob  # noqa: PLC0415 -- as `refine`
 
-        return RefinementJob(self._read_refinement(dataset, features, options))
+        refining = self._read_refinement(dataset, features, options)
+        if not even_so:
+            refining.refuse_useless()
+        return RefinementJob(refining)
 
     def _read_refinement(self, dataset: str, features: Asked, options: "RefinementOptions") -> "Refining":
         """Read what is to be refined, and quote it."""
@@ -854,7 +911,9 @@ class CuratorClient:
         stated = {name: value for name, value in asked.items() if value is not None} | {"rows": "box"}
         request, _ = self._read(dataset, features, stated)
         declared = self.dataset(dataset)
-        return Refining.read(cast("Any", self), declared, cast("ReleaseRequest", request), **own, family=family)
+        buyer = copy(self)  # the requests of a plan are not judged one by one
+        buyer._judges = False
+        return Refining.read(cast("Any", buyer), declared, cast("ReleaseRequest", request), **own, family=family)
 
     def reservations(self) -> Listing[Held]:
         """List your reservations that are open, the oldest first; `close_reservation` gives one back."""

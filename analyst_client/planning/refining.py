@@ -31,6 +31,8 @@ _UNITS = {
     "binomial": "in log odds",
     "poisson": "in the logarithm of the mean",
 }
+N_MU_SURE = 10.0
+"""Rows by µ over terms^1.5 from which on nearly all fits have intervals with ends."""
 _ROUNDS = 30
 """Steps of Newton's method, of which a likelihood of made-up rows needs some five."""
 
@@ -57,6 +59,9 @@ class RefinementQuote(Displayable):
     half_lengths, without_privacy : ndarray of shape (D',)
         Half of a 95 % interval for a change by one standard deviation of the term, expected of the refinement and
         without privacy: in standard deviations of the target, or on the scale of the link. Infinite without an end.
+    useless : tuple of str
+        Reasons for which no slope would be told, by public numbers: `CuratorClient.refine` refuses the call, unless
+        ``even_so=True``.
     """
 
     dataset: str
@@ -70,6 +75,7 @@ class RefinementQuote(Displayable):
     terms: tuple[str, ...]
     half_lengths: FloatArray
     without_privacy: FloatArray
+    useless: tuple[str, ...] = ()
 
     @property
     def duration_s(self) -> float:
@@ -117,6 +123,16 @@ class RefinementQuote(Displayable):
         ]
         if np.isinf(self.half_lengths).all():
             notes.append("At this price no interval is expected to have an end.")
+        elif self.n_mu < N_MU_SURE:
+            notes.append(
+                f"Rows by µ over terms^1.5 are below {N_MU_SURE:g}: noise leaves many fits without ends of intervals."
+            )
+        if not self.affordable:
+            notes.append(
+                "Amounts that you hold count as spent here: a call that was interrupted goes on with its own "
+                "(client.reservations() lists them)."
+            )
+        notes += [f"This tells nothing: {reason}." for reason in self.useless]
         if self.steps[0].is_free:
             notes.append("The first step was bought before: where all steps were, the call costs nothing.")
         return tuple(notes)
@@ -156,6 +172,7 @@ def quote_refinement(refining: Refining) -> RefinementQuote:
         names,
         half_lengths,
         plain,
+        refining.useless,
     )
 
 
