@@ -35,7 +35,7 @@ def buy_in_steps(
     CuratorError
         With a note that says which reservation holds the rest of the price, or that it was given back.
     """
-    if not takes_two_steps(request, quote):
+    if not takes_two_steps(request, quote) or _is_refused(seller, declared, request, quote):
         whole: Release = seller.release(declared.name, request)
         return whole
     said = {"of": "a release", "again": secrets.token_hex(8) if request.fresh else ""}
@@ -52,10 +52,7 @@ def buy_in_steps(
     )
     step = request if given is not None else replace(request, project=None)  # the reservation's counts
     try:
-        try:
-            norms = holding.release(norms_request(step, quote))
-        except RequestInvalidError:  # more terms than a curator takes directions: nothing was held
-            return seller.release(declared.name, request)  # type: ignore[no-any-return]
+        norms = holding.release(norms_request(step, quote))
         release: Release = holding.release(release_request(step, quote, norms))
     except BaseException as error:
         if isinstance(error, CuratorError):
@@ -64,3 +61,12 @@ def buy_in_steps(
         raise
     holding.close()
     return replace(release, steps=(norms,))
+
+
+def _is_refused(seller: Seller, declared: Dataset, request: ReleaseRequest, quote: Quote) -> bool:
+    """Return whether two steps would be refused, in words that say less than those of one."""
+    try:
+        first = seller.quote(declared.name, norms_request(request, quote))
+    except RequestInvalidError:  # more terms than a curator takes directions
+        return True
+    return not quote.affordable and first.stored_release is None and request.reservation is None

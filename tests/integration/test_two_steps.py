@@ -121,6 +121,11 @@ def test_what_names_or_presumes_a_map_is_one_request(client: CuratorClient, chan
         assert client.quote("cohort", FEATURES, **key).steps is None
 
 
+def test_without_a_word_of_a_target_there_is_one_step(client: CuratorClient) -> None:
+    assert client.quote("cohort", FEATURES, mu=4.0).steps is None
+    assert client.release("cohort", FEATURES, mu=4.0, even_so=True).steps == ()
+
+
 def test_a_request_given_whole_and_a_job_are_one_request(client: CuratorClient) -> None:
     assert client.release("cohort", ReleaseRequest(FEATURES, **ASKED)).steps == ()
     answered = client.wait(client.submit_release("cohort", ["age"], **ASKED))
@@ -199,10 +204,17 @@ def test_a_changed_step_is_found(client: CuratorClient, tmp_path: Path, part: bo
         Release.load(file)
 
 
-def test_what_is_held_goes_back_when_the_second_step_is_refused(world: World, client: CuratorClient) -> None:
-    with pytest.raises(BudgetExceededError):
+def test_a_price_that_does_not_fit_is_refused_as_that_of_one_request(client: CuratorClient) -> None:
+    with pytest.raises(BudgetExceededError) as refused:
         client.release("cohort", FEATURES, target="kappa", mu=101.0)
+    assert refused.value.largest is not None
     assert spent(client) == 0.0
+
+
+def test_what_is_stored_costs_nothing_where_the_budget_is_spent(client: CuratorClient) -> None:
+    release = client.release("cohort", FEATURES, target="kappa", mu=99.0)
+    assert client.release("cohort", FEATURES, target="kappa", mu=99.0).text == release.text
+    assert spent(client) == pytest.approx(99.0**2, rel=1e-6)
 
 
 @pytest.mark.parametrize(

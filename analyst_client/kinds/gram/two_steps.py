@@ -27,7 +27,6 @@ import numpy as np
 from analyst_client.display.model import Block, Note, number
 from analyst_client.errors import RequestInvalidError
 from analyst_client.kinds.arrays import FloatArray
-from analyst_client.kinds.gram.arguments import as_features
 from analyst_client.kinds.gram.quote import Quote, list_noise
 from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.gram.request import ReleaseRequest
@@ -75,7 +74,7 @@ def leaves_row_map(request: Any) -> TypeGuard[ReleaseRequest]:
         all(value is None for value in said)
         and request.mechanism in {None, "gaussian"}
         and request.intercept
-        and bool(request.targets if request.target is None else [request.target])
+        and bool(request.named_targets)
         and {"xtx", "xty"} <= statistics
     )
 
@@ -105,8 +104,7 @@ def norms_request(request: ReleaseRequest, quote: Quote) -> ScoreRequest:
     quote : Quote
         Of that request, at the whole price.
     """
-    named = request.targets if request.target is None else [request.target]
-    targets = zip(as_features(named or [], "target"), quote.targets, strict=True)
+    targets = zip(request.named_targets or [], quote.targets, strict=True)
     terms = [term.name for term in quote.terms if term.kind != "constant"]
     asked = ScoreRequest(
         request.features,

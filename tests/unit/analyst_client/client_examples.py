@@ -293,7 +293,9 @@ class Curator:
 
 def ask(client: CuratorClient, **changes: Any) -> Release:
     """Ask in one request, which is given whole: its row map is the curator's to choose."""
-    waiting = {name: changes.pop(name) for name in ("idempotency_key", "respond_async", "wait_s") if name in changes}
+    waiting = {
+        name: changes.pop(name) for name in ("idempotency_key", "respond_async", "wait_s", "even_so") if name in changes
+    }
     arguments: dict[str, Any] = {"target": "kappa", "epsilon": 1.0, "delta": 1e-6} | changes
     return client.release("flchain", ReleaseRequest(["age", "sex"], **arguments), **waiting)
 
