@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -59,7 +60,8 @@ def buy_in_steps(
             error.idempotency_key = None  # of one step, not of the same call
         holding.explain(error)
         raise
-    holding.close()
+    with suppress(CuratorError):  # what was bought is here, and what is held ends by itself
+        holding.close()
     return replace(release, steps=(norms,))
 
 
