@@ -50,6 +50,7 @@ from analyst_client.errors import (
     ServiceUnavailableError,
     TokenExpiryWarning,
     TransportError,
+    UselessRequestError,
 )
 from analyst_client.estimators import (
     OLS,
@@ -221,6 +222,7 @@ __all__ = [
     "TokenExpiryWarning",
     "TransportError",
     "Tree",
+    "UselessRequestError",
     "Verification",
     "correlations",
     "describe",

@@ -7,6 +7,8 @@ import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +23,7 @@ from analyst_client.errors import (
     ReservationEndedError,
     ServiceError,
     TokenExpiryWarning,
+    UselessRequestError,
 )
 from analyst_client.http.credentials import Credentials
 from analyst_client.http.purchasing import Purchasing
@@ -128,6 +131,7 @@ class CuratorClient:
         )
         self._session = Session(self._transport, Memory(memory, str(self._transport.url)), key)
         self._purchasing = Purchasing(self._session)
+        self._judges = True
 
     @classmethod
     def sign_in(
@@ -270,7 +274,7 @@ class CuratorClient:
         Returns
         -------
         Quote, CountsQuote, MarginalsQuote or that of another kind
-            Its columns, or tables, in the order that was asked.
+            Its columns, or tables, in the order that was asked. Its `useless` says why `release` would refuse it.
 
         Raises
         ------
@@ -281,7 +285,7 @@ class CuratorClient:
         """
         request, model = self._read(dataset, features, options)
         quoted: AnyQuote = self._ask_quote(dataset, request, model)
-        return quoted
+        return self._judged(dataset, request, quoted)
 
     def _ask_quote(self, dataset: str, request: Request[Any, Quoted_co], model: ReadModel | None) -> Quoted_co:
         with showing_places(model):
@@ -289,6 +293,31 @@ class CuratorClient:
                 "POST", dataset_path(dataset) + "/quotes", dataset=dataset, content=request.to_json()
             )
         return request.arrange_quote(read_quote(answered.body))
+
+    def _judged(self, dataset: str, request: Request[Any, Any], quote: AnyQuote) -> AnyQuote:
+        """Return a quote with what is certain of its request, where something would be charged."""
+        stored = quote.stored_release is not None or quote.derivable_from is not None
+        if not self._judges or (stored and not request.members.get("fresh", False)):
+            return quote
+        from analyst_client.planning.useless import find_certain  # noqa: PLC0415 -- the import of the client stays quick
+
+        try:
+            declared = self.dataset(dataset)
+        except CuratorError:  # a quote is one without it
+            return quote
+        return replace(quote, **find_certain(request, quote, declared)._asdict())
+
+    def _refuse_useless(self, dataset: str, request: Request[Any, Any], model: ReadModel | None) -> None:
+        """Raise `UselessRequestError` where public numbers show that an answer would tell nothing."""
+        if not self._judges:
+            return
+        try:
+            quote = self._ask_quote(dataset, request, model)
+        except CuratorError:  # the request itself is refused in these words, or finds what was charged before
+            return
+        useless = self._judged(dataset, request, quote).useless
+        if useless:
+            raise UselessRequestError(useless)
 
     def _price(
         self,
@@ -340,6 +369,7 @@ class CuratorClient:
         half_width: Mapping[str, float] | None = None,
         guess: Mapping[str, Any] | None = None,
         max_epsilon: float | None = None,
+        even_so: bool = False,
         **options: Unpack[ReleaseOptions],
     ) -> Release: ...
 
@@ -353,6 +383,7 @@ class CuratorClient:
         idempotency_key: str | None = None,
         respond_async: bool = False,
         wait_s: float | None = None,
+        even_so: bool = False,
     ) -> Answered_co: ...
 
     @suggests_arguments
@@ -367,6 +398,7 @@ class CuratorClient:
         half_width: Mapping[str, float] | None = None,
         guess: Mapping[str, Any] | None = None,
         max_epsilon: float | None = None,
+        even_so: bool = False,
         **options: Unpack[ReleaseOptions],
     ) -> Answer:
         """Ask for noisy sufficient statistics, or a release of another kind; what was answered before costs nothing.
@@ -383,7 +415,7 @@ class CuratorClient:
             such as `CountsRequest`, `MarginalsRequest` or `ScoreRequest`, which has its options within: it answers with
             a release of that kind.
         target, targets : str, Expression or a sequence of these, optional
-            Columns to explain, one or several.
+            Columns to explain, one or several. A release for descriptions and correlations alone says ``target=None``.
         where : str or Expression, optional
             Condition on a row, such as ``"sex == 'F' and age >= 60"``; a row in which it is not true counts for
             nothing. Default all rows count.
@@ -431,6 +463,8 @@ class CuratorClient:
             Where nothing is said of the target's spread, the widest is assumed.
         max_epsilon : float, optional
             The largest price, stated as ε, that may be charged; a higher one is refused before anything is.
+        even_so : bool
+            Ask although public numbers show that the answer would tell nothing; see `UselessRequestError`.
 
         Returns
         -------
@@ -440,7 +474,9 @@ class CuratorClient:
         Raises
         ------
         ValueError
-            When the arguments contradict each other, or the price is above `max_epsilon`; nothing was sent.
+            When the arguments contradict each other, or the price is above `max_epsilon`; nothing was charged.
+        UselessRequestError
+            When public numbers show that the answer would tell nothing; nothing was charged.
         CuratorError
             See `analyst_client.errors`. Its `idempotency_key` is the key that was sent: the same call with it
             fetches an answer that was charged but lost. A `LedgerError` carries the release itself.
@@ -451,6 +487,8 @@ class CuratorClient:
         request, model = self._read(dataset, features, options)
         if max_epsilon is not None:
             check_price(self._ask_quote(dataset, request, model), max_epsilon)
+        if not even_so:
+            self._refuse_useless(dataset, request, model)
         with showing_places(model):
             return self._purchasing.buy(dataset, request, key, respond_async=respond_async, wait_s=wait_s)
 
@@ -461,6 +499,7 @@ class CuratorClient:
         features: Asked | Request[Any, Any],
         *,
         idempotency_key: str | None = None,
+        even_so: bool = False,
         **options: Unpack[ReleaseOptions],
     ) -> Job:
         """Ask for a release without waiting for it.
@@ -472,6 +511,8 @@ class CuratorClient:
         features : sequence, str, Model or a request
             As for `release`.
         idempotency_key : str, optional
+            As for `release`.
+        even_so : bool
             As for `release`.
         **options
             As for `release`.
@@ -490,6 +531,8 @@ class CuratorClient:
         """
         key = choose_key(idempotency_key)
         request, model = self._read(dataset, features, options)
+        if not even_so:
+            self._refuse_useless(dataset, request, model)
         with showing_places(model):
             return self._purchasing.submit(dataset, request, key)
 
@@ -703,6 +746,7 @@ class CuratorClient:
         project: str | None = None,
         reservation: str | None = None,
         rules: "RefinementRules | None" = None,
+        even_so: bool = False,
         progress: bool = True,
     ) -> "Refinement":
         """Spend a price on one model, in releases that follow from each other: looks, XᵀX, and scores.
@@ -738,7 +782,8 @@ class CuratorClient:
             Shares of the price, and ranges to which columns are cut. Default for predictions;
             `RefinementRules.for_intervals` is for intervals and tests. `GeneralizedRules` where the family is not
             gaussian.
-
+        even_so : bool
+            As for `release`.
         progress : bool
             Show the step, what was spent and the time that is left, on standard error where that is a terminal, or
             below the cell of a notebook.
@@ -752,6 +797,8 @@ class CuratorClient:
         ------
         ValueError
             When the arguments contradict each other, or the target is none of the family; nothing was charged.
+        UselessRequestError
+            When public numbers show that no slope would be told; nothing was charged.
         CuratorError
             See `analyst_client.errors`. Where the same call would fail again the rest of the price was given back. An
             interruption or a lost answer, `KeyboardInterrupt` among them, keeps it for the same call. A note says it.
@@ -762,6 +809,8 @@ class CuratorClient:
         options |= {"epsilon": epsilon, "delta": delta, "mu": mu, "rho": rho, "expected_rows": expected_rows}
         options |= {"project": project, "reservation": reservation, "rules": rules}
         refining = self._read_refinement(dataset, features, options)
+        if not even_so:
+            refining.refuse_useless()
         return refining.run(Progress(refining.problem.target.name, show=progress))
 
     def quote_refinement(
@@ -796,7 +845,7 @@ class CuratorClient:
         return quote_refinement(self._read_refinement(dataset, features, options))
 
     def submit_refinement(
-        self, dataset: str, features: Asked, **options: "Unpack[RefinementOptions]"
+        self, dataset: str, features: Asked, *, even_so: bool = False, **options: "Unpack[RefinementOptions]"
     ) -> "RefinementJob":
         """Refine in the background: a thread of this process buys one step after another.
 
@@ -806,6 +855,8 @@ class CuratorClient:
             Name of the dataset.
         features : sequence of str or Expression, str or Model
             As for `refine`.
+        even_so : bool
+            As for `release`.
         **options
             As for `refine`, of which they are the options that decide what is bought.
 
@@ -818,12 +869,17 @@ class CuratorClient:
         ------
         ValueError
             When the arguments contradict each other; nothing was charged.
+        UselessRequestError
+            When public numbers show that no slope would be told; nothing was charged.
         CuratorError
             When the curator refuses the quote. Later errors are those of `RefinementJob.result`.
         """
         from analyst_client.refinement.background import RefinementJob  # noqa: PLC0415 -- as `refine`
 
-        return RefinementJob(self._read_refinement(dataset, features, options))
+        refining = self._read_refinement(dataset, features, options)
+        if not even_so:
+            refining.refuse_useless()
+        return RefinementJob(refining)
 
     def _read_refinement(self, dataset: str, features: Asked, options: "RefinementOptions") -> "Refining":
         """Read what is to be refined, and quote it."""
@@ -835,7 +891,9 @@ class CuratorClient:
         stated = {name: value for name, value in asked.items() if value is not None} | {"rows": "box"}
         request, _ = self._read(dataset, features, stated)
         declared = self.dataset(dataset)
-        return Refining.read(cast("Any", self), declared, cast("ReleaseRequest", request), **own, family=family)
+        buyer = copy(self)  # the requests of a plan are not judged one by one
+        buyer._judges = False
+        return Refining.read(cast("Any", buyer), declared, cast("ReleaseRequest", request), **own, family=family)
 
     def reservations(self) -> Listing[Held]:
         """List your reservations that are open, the oldest first; `close_reservation` gives one back."""

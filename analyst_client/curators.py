@@ -7,7 +7,13 @@ from types import TracebackType
 from typing import Any, Unpack
 
 from analyst_client.client import CuratorClient
-from analyst_client.errors import CuratorError, RequestInvalidError, ReservationEndedError, TransportError
+from analyst_client.errors import (
+    CuratorError,
+    RequestInvalidError,
+    ReservationEndedError,
+    TransportError,
+    UselessRequestError,
+)
 from analyst_client.kinds.gram.quote import Quote
 from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.gram.request import Asked, ReleaseOptions
@@ -206,6 +212,7 @@ class _Purchase:
             self.dataset,
             self.features,
             idempotency_key=self.key,
+            even_so=True,  # the plan's own quote was judged
             **options,
         )
 
@@ -246,7 +253,7 @@ class PurchasePlan:
         """Whether every curator's budget would have sufficed when it was asked."""
         return all(purchase.is_free or purchase.quote.affordable for purchase in self._purchases)
 
-    def buy(self, *, expires_in_s: int = RESERVED_FOR_S) -> dict[str, Release]:
+    def buy(self, *, expires_in_s: int = RESERVED_FOR_S, even_so: bool = False) -> dict[str, Release]:
         """Reserve the cost at every curator that takes reservations, then request at each, and give back the rest.
 
         When a curator refuses to reserve, what others hold is given back, and nothing was charged. When a request
@@ -257,6 +264,8 @@ class PurchasePlan:
         ----------
         expires_in_s : int
             Seconds after which a reservation that was not used goes back to the budget by itself.
+        even_so : bool
+            As for `CuratorClient.release`.
 
         Returns
         -------
@@ -265,9 +274,14 @@ class PurchasePlan:
 
         Raises
         ------
+        UselessRequestError
+            When a curator's public numbers show that its answer would tell nothing; nothing was charged.
         CuratorError
             As `CuratorClient.reserve` and `CuratorClient.release` raise it. Its note names the curator.
         """
+        useless = [(name, reason) for name, quote in self.quotes.items() for reason in quote.useless]
+        if useless and not even_so:
+            raise UselessRequestError(tuple(f"at {name}: {reason}" for name, reason in useless))
         try:
             for purchase in self._purchases:
                 with _named(purchase.name):

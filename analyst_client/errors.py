@@ -29,6 +29,7 @@
     ├── ServiceError               the curator failed, or its answer is malformed
     ├── TransportError             no answer, perhaps charged: ask again with the same `idempotency_key`
     ├── FormulaError               a formula or a condition means nothing: `rule`, `text`, `start`, `stop`
+    ├── UselessRequestError        an answer would tell nothing, and nothing was charged: `reasons`
     └── EstimationError            local mathematics: the released statistics do not determine the fit
 
     UserWarning
@@ -82,6 +83,7 @@ __all__ = [
     "ServiceUnavailableError",
     "TokenExpiryWarning",
     "TransportError",
+    "UselessRequestError",
 ]
 
 
@@ -292,6 +294,27 @@ class LedgerMemoryError(LedgerError):
 
 class TransportError(CuratorError):
     """No answer arrived. A charging request may have been charged: ask again with the same `idempotency_key`."""
+
+
+class UselessRequestError(CuratorError, ValueError):
+    """Public numbers show that an answer would tell nothing; nothing was charged.
+
+    Attributes
+    ----------
+    reasons : tuple of str
+        Each names a rule and a way out. ``even_so=True`` asks all the same.
+    """
+
+    def __init__(self, reasons: tuple[str, ...] = (), **answer: Any) -> None:
+        listed = "".join(f"\n  - {reason}" for reason in reasons)
+        super().__init__(
+            f"the answer would tell nothing, so nothing was charged; even_so=True asks for it:{listed}", **answer
+        )
+        self.reasons = tuple(reasons)
+
+    def __reduce__(self) -> "tuple[type[UselessRequestError], tuple[tuple[str, ...]]]":
+        """Pickle what it was made of."""
+        return UselessRequestError, (self.reasons,)
 
 
 class EstimationError(CuratorError):

@@ -10,6 +10,7 @@ units of the residual deviation. Prints Markdown.
 
 import argparse
 import os
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from analyst_client import OLS, Release
+from analyst_client import OLS, EstimationWarning, Release
 from analyst_client.inference.pooling import pool
 from analyst_client.inference.results import Solution, TargetResults
 from bench.coverage import half_widths
@@ -42,6 +43,8 @@ class Case:
         Deviation of the public coefficients from the hospitals', in units of the residual deviation.
     shifted : int
         How many of them are shifted.
+    residual_sds : tuple of float
+        Of each hospital's residuals; 1/3 of all where it is empty.
     """
 
     name: str
@@ -51,6 +54,7 @@ class Case:
     public_rows: int = 0
     shift: float = 0.0
     shifted: int = 10
+    residual_sds: tuple[float, ...] = ()
 
 
 CASES = (
@@ -58,6 +62,13 @@ CASES = (
     Case("20000 + 9 × 500, ε = 1", (20000, *(500,) * 9), (1.0,) * 10),
     Case("4 × 5000, ε = 0.1, 0.1, 0.1, 3", (5000,) * 4, (0.1, 0.1, 0.1, 3.0)),
     Case("4 × 5000, ε = 1, bounds 1, 1, 2, 3 times as wide", (5000,) * 4, (1.0,) * 4, (1.0, 1.0, 2.0, 3.0)),
+    *(
+        Case(f"2 × 5000, ε = {e:g}, residuals of 0.1 and 0.5", (5000,) * 2, (e,) * 2, residual_sds=(0.1, 0.5))
+        for e in (1.0, 3.0, 10.0)
+    ),
+    Case("20000 + 9 × 500, ε = 3, 0.1 and 0.5", (20000, *(500,) * 9), (3.0,) * 10, residual_sds=(0.1, *(0.5,) * 9)),
+    Case("500 + 5000, ε = 10, 0.1 and 0.5", (500, 5000), (10.0,) * 2, residual_sds=(0.1, 0.5)),
+    Case("5000 + 500, ε = 10, 0.1 and 0.5", (5000, 500), (10.0,) * 2, residual_sds=(0.1, 0.5)),
     *(
         Case(f"2 × 5000, ε = 1, and 20000 public rows, {text}", (5000,) * 2, (1.0,) * 2, (), 20000, shift, shifted)
         for text, shift, shifted in (
@@ -106,7 +117,8 @@ def draw(seed: int, case: Case) -> tuple[Truth, Floats, list[Release]]:
     """Draw the hospitals once: the truth, half widths without privacy, and releases, with public rows last."""
     generator = np.random.default_rng(seed)
     truth = Truth.of(10)
-    rows = [truth.draw(generator, n) for n in case.rows]
+    sds = case.residual_sds or (truth.residual_sd,) * len(case.rows)
+    rows = [replace(truth, residual_sd=sd).draw(generator, n) for n, sd in zip(case.rows, sds, strict=True)]
     bounds = case.bounds or (1.0,) * len(rows)
     releases = [
         Hospital(*each, feature_bound=bound).release(epsilon)
@@ -122,15 +134,18 @@ def draw(seed: int, case: Case) -> tuple[Truth, Floats, list[Release]]:
     return truth, without, releases
 
 
-def run_repeat(task: tuple[int, Case]) -> list[tuple[float, float]]:
-    """Draw the hospitals once, and see what covers."""
+def run_repeat(task: tuple[int, Case]) -> tuple[Floats, Floats, float]:
+    """Draw the hospitals once: by method and coefficient what covers, median widths, and p of that they are alike."""
     truth, without, releases = draw(*task)
-    found = []
+    covered, widths = [], []
     for method in METHODS.values():
         low, high = method(releases).T
-        covered = float(np.mean((low <= truth.beta) & (truth.beta <= high)))
-        found.append((covered, float(np.median(((high - low) / (2.0 * without))[1:]))))
-    return found
+        covered.append((low <= truth.beta) & (truth.beta <= high))
+        widths.append(float(np.median(((high - low) / (2.0 * without))[1:])))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EstimationWarning)
+        pvalue = OLS().fit(releases).heterogeneity_test().pvalue
+    return np.array(covered, dtype=np.float64), np.array(widths), pvalue
 
 
 def main() -> None:
@@ -138,13 +153,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=200)
     repeats = parser.parse_args().repeats
-    print(f"{repeats} repeats\n\n| hospitals | {' | '.join(f'{name}: coverage / width' for name in METHODS)} |")
-    print("| --- |" + " ---: |" * len(METHODS))
+    print(
+        f"{repeats} repeats\n\n| hospitals | {' | '.join(f'{name}: coverage / width' for name in METHODS)} "
+        "| ours: worst coefficient | size of the heterogeneity test |"
+    )
+    print("| --- |" + " ---: |" * (len(METHODS) + 2))
     with ProcessPoolExecutor(os.cpu_count()) as workers:
         for case in CASES:
             tasks = [(seed, case) for seed in range(repeats)]
-            table = np.array(list(workers.map(run_repeat, tasks, chunksize=5)))
-            cells = [f"{table[:, m, 0].mean():.3f} / {np.median(table[:, m, 1]):.2f}" for m in range(len(METHODS))]
+            covered, widths, pvalues = map(np.array, zip(*workers.map(run_repeat, tasks, chunksize=5), strict=True))
+            cells = [f"{covered[:, m].mean():.3f} / {np.median(widths[:, m]):.2f}" for m in range(len(METHODS))]
+            cells += [f"{covered[:, -1].mean(axis=0).min():.3f}", f"{np.mean(pvalues < 0.05):.3f}"]
             print(f"| {case.name} | {' | '.join(cells)} |", flush=True)
 
 

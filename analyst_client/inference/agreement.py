@@ -76,8 +76,8 @@ def heterogeneity_test(equations: Equations) -> HeterogeneityTest:
     own = own_equations(equations)
     d = len(equations.terms)
     stacked, values, kurtosis, least = [], [], 0.0, max(equations.scale.dof, 1.0)
-    for site in own.sites:
-        variance = site.variance if site.variance is not None else equations.scale.variances[_first_hospital(equations)]
+    for site, told in zip(own.sites, equations.scale.variances, strict=True):
+        variance = told if site.variance is None else site.variance
         alone = Equations((site,), np.ones(1), equations.columns, equations.terms, equations.target)
         covariance = alone.sampling_covariance(np.array([variance])) + alone.noise_covariance(equations.solution)
         if not float(np.max(np.diag(covariance))) > ROUNDING * float(np.max(np.abs(np.diag(site.xtx)))):
@@ -165,7 +165,3 @@ def average_error(errors: Sequence[SiteError]) -> float:
     typical = max(float(np.median([abs(one.error) for one in errors])), 1e-300)
     weights = 1.0 / (spread**2 + 2.0 * typical**2 / np.maximum(rows, 1.0))
     return float(np.sum(weights * [one.error for one in errors]) / np.sum(weights))
-
-
-def _first_hospital(equations: Equations) -> int:
-    return next((k for k, site in enumerate(equations.sites) if site.variance is None), 0)

@@ -148,8 +148,8 @@ class ResidualScale:
     Attributes
     ----------
     variances : ndarray of shape (K,)
-        s² of each site: one for all hospitals, and each public site's own. Not negative: where the noise leaves it
-        uncertain, the mean of a normal law around the estimate that is cut off at 0.
+        s² of each site. Not negative: where the noise leaves it uncertain, the mean of a normal law around the estimate
+        that is cut off at 0.
     unbiased : ndarray of shape (K,)
         The estimates themselves, which may be below 0.
     noise_sd : ndarray of shape (K,)
@@ -313,15 +313,18 @@ class Equations:
         return residual_scale(self, self.solution)
 
     @cached_property
-    def residuals(self) -> ResidualScale:
-        """The variance of residuals of all rows: that of `scale`, but where a refined fit tells it by itself."""
-        sums = self.sites[0].sums
-        if sums is None:
-            return self.scale
-        unbiased = np.array([(sums.residual - sums.excess) / sums.rows])
-        noise_sd = np.array([math.sqrt(sums.covariance[0, 0]) / sums.rows])
-        likely = np.mean(variance_points(float(unbiased[0]), float(noise_sd[0]), SCALE_POINTS))
-        return ResidualScale(np.array([likely]), unbiased, noise_sd, sums.rows - len(self.terms))
+    def residual_variance(self) -> tuple[float, float]:
+        """The residual variance of all rows, and the deviation of its noise: of hospitals', where there are any.
+
+        Of several it is the mean over their rows. A refined fit tells it by itself.
+        """
+        sums, scale = self.sites[0].sums, self.scale
+        if sums is not None:
+            return (sums.residual - sums.excess) / sums.rows, math.sqrt(sums.covariance[0, 0]) / sums.rows
+        hospitals = [k for k, site in enumerate(self.sites) if site.variance is None] or [0]
+        rows = np.maximum([self.sites[k].rows or 0.0 for k in hospitals], 0.0)
+        shares = rows / rows.sum() if rows.any() else np.full(len(rows), 1.0 / len(rows))
+        return float(shares @ scale.unbiased[hospitals]), float(np.sqrt(shares**2 @ scale.noise_sd[hospitals] ** 2))
 
     @property
     def is_biased(self) -> bool:
@@ -394,22 +397,26 @@ class Equations:
     def spreads(self, contrasts: FloatArray) -> FloatArray | None:
         """Return likely variances of each contrast over the assumed one, of shape (P, n); None where s² is known.
 
-        The privacy noise in yᵀy leaves the hospitals' s² uncertain: it is taken as normal around its estimate, given
-        that it is positive, and these are equally likely points of that law.
+        The privacy noise in yᵀy leaves the hospitals' s² uncertain: each is taken as normal around its estimate, given
+        that it is positive, and these are equally likely points of that law. Those of several add up as independent
+        ones do: by the root of the sum of squares.
         """
-        hospital = next((k for k, site in enumerate(self.sites) if site.variance is None), None)
-        if hospital is None or self.scale.noise_sd[hospital] == 0.0:
+        scale = self.scale
+        unsure = [k for k, site in enumerate(self.sites) if site.variance is None and scale.noise_sd[k] > 0.0]
+        if not unsure:
             return None
         directions = self._directions(contrasts)
-        share = np.array([float(site.variance is None) for site in self.sites])
-        sampled = np.sum((directions @ self.sampling_covariance(share)) * directions, axis=1)
         whole = np.sum((directions @ self.covariance) * directions, axis=1)
-        assumed = float(self.scale.variances[hospital])
-        points = variance_points(
-            float(self.scale.unbiased[hospital]), float(self.scale.noise_sd[hospital]), SCALE_POINTS
-        )
         known = np.where(whole > 0.0, whole, 1.0)
-        spreads: FloatArray = np.maximum(1.0 + np.multiply.outer(sampled / known, points - assumed), 1e-12)
+        moves = []
+        for k in unsure:
+            share = np.array([float(j == k) for j in range(len(self.sites))])
+            sampled = np.sum((directions @ self.sampling_covariance(share)) * directions, axis=1) / known
+            points = variance_points(float(scale.unbiased[k]), float(scale.noise_sd[k]), SCALE_POINTS)
+            moves.append(np.multiply.outer(sampled, points - scale.variances[k]))
+        sds = np.std(moves, axis=2)
+        together = np.sqrt(np.sum(sds**2, axis=0)) / np.maximum(np.sum(sds, axis=0), 1e-300)
+        spreads: FloatArray = np.maximum(1.0 + together[:, np.newaxis] * np.sum(moves, axis=0), 1e-12)
         return spreads
 
     def _directions(self, contrasts: FloatArray) -> FloatArray:
@@ -434,8 +441,8 @@ def residual_scale(equations: Equations, theta: FloatArray) -> ResidualScale:
     .. math:: 2w_k\,\mathrm{tr}(A^{-1}\Omega_k) - \mathrm{tr}(A_kA^{-1}\Omega A^{-1})
 
     in the mean. The part of Ω that is privacy noise is known; the part that is sampling is a multiple of each s² and
-    becomes the degrees of freedom, which for one release of unweighted rows without noise are n − D. Hospitals share
-    one s²; public sites' are known from their own rows alone.
+    becomes the degrees of freedom, which for one release of unweighted rows without noise are n − D. Each hospital has
+    an s² of its own, see `own_variances`; public sites' are known from their own rows alone.
     """
     sites, weights = equations.sites, equations.weights
     inverse = np.linalg.inv(equations.xtx)
@@ -465,10 +472,52 @@ def residual_scale(equations: Equations, theta: FloatArray) -> ResidualScale:
         shares = shares / np.max(shares) if shares.any() else np.ones(len(hospitals))
     sd = math.sqrt(float(shares**2 @ variances)) / max(float(shares @ rows), 1.0)
     unbiased = scale.copy()
-    unbiased[hospitals], noise_sd[hospitals] = estimate, sd
-    scale[hospitals] = max(estimate, 0.0) if sd == 0.0 else np.mean(variance_points(estimate, sd, SCALE_POINTS))
+    square = float(np.sum([sites[k].yty or 0.0 for k in hospitals])) / max(float(np.sum(counts)), 1.0)
+    own = own_variances((estimate, sd), square, sums, rows, variances)
+    unbiased[hospitals], noise_sd[hospitals], scale[hospitals] = own
     effective = float(shares @ counts) ** 2 / max(float(shares**2 @ counts), 1e-300)
     return ResidualScale(scale, unbiased, noise_sd, effective - len(theta))
+
+
+def own_variances(
+    common: tuple[float, float], square: float, sums: FloatArray, rows: FloatArray, noise: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    r"""Return residual variances of single hospitals, what noise leaves uncertain of each, and what to take for it.
+
+    Parameters
+    ----------
+    common : (float, float)
+        Their mean, and the deviation of its noise.
+    square : float
+        Mean square of the target.
+    sums, rows, noise : ndarray of shape (K,)
+        Residual sums of squares, the rows that these are of, and the variances of their noise.
+
+    Returns
+    -------
+    tuple of ndarray of shape (K,)
+        Estimates, deviations of their noise, and the means of normal laws that are cut off at 0.
+
+    Notes
+    -----
+    A hospital's own s² may be as large as the mean square m of the target, however small that of others is. So its
+    estimate with noise of deviation v counts as :math:`m^2/(m^2 + v^2)`, and the mean of all as the rest. Where noise
+    hides it, as much as m is left uncertain, and the mean of the law that is cut off at 0 errs on the safe side.
+    """
+    estimate, sd = common
+    if len(sums) == 1:
+        own, unsure = np.array([estimate]), np.array([sd])
+    else:
+        counted = np.maximum(rows, 1.0)
+        prior, v = max(estimate, sd, square) ** 2, noise / counted**2
+        weight = np.divide(prior, prior + v, out=np.zeros_like(v), where=(rows > 1.0) & (prior + v > 0.0))
+        own = weight * sums / counted + (1.0 - weight) * estimate
+        unsure = np.where(weight > 0.0, np.sqrt(weight * v), np.sqrt(prior))
+    means = [
+        max(s, 0.0) if v == 0.0 else np.mean(variance_points(s, v, SCALE_POINTS))
+        for s, v in zip(own.tolist(), unsure.tolist(), strict=True)
+    ]
+    return own, unsure, np.array(means)
 
 
 def weighted_sum(weights: FloatArray, arrays: list[FloatArray]) -> FloatArray:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from analyst_client.errors import EstimationError
 from analyst_client.inference.borrowing import anchored, own_variance
-from analyst_client.inference.equations import Equations, Site
+from analyst_client.inference.equations import Equations, ResidualScale, Site
+from analyst_client.inference.quantiles import chi2_quantile
 from analyst_client.kinds.gram.arguments import check_target
 from analyst_client.kinds.gram.quote import Quote
 from analyst_client.kinds.gram.release import Release
@@ -21,6 +22,8 @@ from analyst_client.schema.jobs import Job
 from analyst_client.schema.quotes import ReleaseSummary
 
 FloatArray = NDArray[np.float64]
+APART = 0.999
+"""Probability by which residual variances of hospitals must differ before each weighs by its own."""
 
 
 def pool(
@@ -59,7 +62,8 @@ def pool(
 
     Weights: with true :math:`A_k = n_kS` and score covariances :math:`\Omega_k`, the covariance of the solution,
     measured in the diagonal of S, is :math:`\sum w_k^2\,\mathrm{tr}(S^{-1}\Omega_k)/(\sum w_kn_k)^2`, least for
-    :math:`w_k = n_k/\mathrm{tr}(S^{-1}\Omega_k)`. Without noise that is one over the residual variance, the plain sum;
+    :math:`w_k = n_k/\mathrm{tr}(S^{-1}\Omega_k)`. Without noise that is one over the residual variance, the plain sum
+    where hospitals have one; where theirs differ beyond chance each weighs by its own;
     a site whose noise outweighs its rows counts the less. One weight for a whole site, from row counts and noise
     levels, keeps the pooled equations linear and symmetric; that a noisy count raises its own weight is corrected for,
     see `Equations.xtx`.
@@ -174,12 +178,12 @@ def noise_weighted(equations: Equations) -> Equations:
     if not counts.any():
         raise EstimationError("no release tells of any row: the noise outweighs the data")
     weights[private], slopes = np.where(counts > 0.0, 1.0, 0.0), np.zeros(len(sites))
-    theta, variance = np.zeros(d), _mean_square([sites[k] for k in private], counts) or 1.0
+    theta, variances = np.zeros(d), np.full(len(private), _mean_square([sites[k] for k in private], counts) or 1.0)
     diagonals = np.array([np.diag(sites[k].xtx) for k in private]).T
     for _ in range(2):
         plain = np.abs(diagonals @ weights[private])
         shape = np.maximum(plain, 1e-3 * np.max(plain)) / (weights[private] @ counts)
-        for k, count in zip(private, counts, strict=True):
+        for k, count, variance in zip(private, counts, variances, strict=True):
             # the site's variance for one row, and that of its noise, both over the mean square of each term
             sampled = variance * sites[k].overlap * d
             noise = float(np.sum(np.diag(sites[k].noise_covariance(theta)) / shape))
@@ -192,9 +196,26 @@ def noise_weighted(equations: Equations) -> Equations:
             found, scale = equations.solution, equations.scale
         except EstimationError:
             break
-        if scale.variances[private[0]] > 0.0 and np.linalg.eigvalsh(equations.xtx)[0] > 0.0:
-            theta, variance = found, float(scale.variances[private[0]])
+        if np.linalg.eigvalsh(equations.xtx)[0] > 0.0:
+            theta, variances = found, _variances_apart(scale, private, counts, variances)
     return equations
+
+
+def _variances_apart(scale: ResidualScale, private: list[int], counts: FloatArray, before: FloatArray) -> FloatArray:
+    """Return the residual variances that weigh hospitals: one for all of them, unless theirs differ beyond chance.
+
+    So hospitals that are alike weigh as their rows together would.
+    """
+    own, noise = scale.unbiased[private], scale.noise_sd[private] ** 2
+    rows = np.maximum(counts, 1.0)
+    common = float(rows @ own) / float(np.sum(rows))
+    for _ in range(2):
+        precision = 1.0 / np.maximum(noise + 2.0 * common**2 / rows, 1e-300)
+        common = float(precision @ own) / float(np.sum(precision))
+    if len(own) > 1 and precision @ (own - common) ** 2 > chi2_quantile(APART, len(own) - 1):
+        return np.where(scale.variances[private] > 0.0, scale.variances[private], before)
+    common = common if len(own) > 1 else float(scale.variances[private[0]])
+    return np.full(len(own), common) if common > 0.0 else before
 
 
 def _mean_square(sites: list[Site], counts: FloatArray) -> float:

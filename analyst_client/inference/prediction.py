@@ -34,8 +34,7 @@ def value_intervals(results: TargetResults, rows: FloatArray, level: float) -> t
     """
     _ = results.scale  # says so where a release does not tell it
     center, half = mean_intervals(results, rows, level)
-    dof, scale, main = results.dof, results.equations.residuals, results.main_site
-    variances = variance_points(float(scale.unbiased[main]), float(scale.noise_sd[main]), SCALE_POINTS)
+    dof, variances = results.dof, variance_points(*results.equations.residual_variance, SCALE_POINTS)
     quantile = student_quantile((1.0 - level) / 2.0, dof)
     deviations = np.sqrt((half[:, np.newaxis] / quantile) ** 2 + variances)
     low, high = quantile * deviations.min(axis=1), quantile * deviations.max(axis=1)

@@ -428,7 +428,7 @@ class TargetResults:
             for site in self.equations.sites
         ):
             raise EstimationError("rows were weighted, and without a constant the release does not tell by how much")
-        return max(float(self.equations.residuals.unbiased[self.main_site]), 0.0) * self.equations.target.scale**2
+        return max(self.equations.residual_variance[0], 0.0) * self.equations.target.scale**2
 
     @property
     def main_site(self) -> int:
@@ -449,10 +449,10 @@ class TargetResults:
         if (form := equations.constant_form) is not None:
             entries = np.array([(form @ site.xty, form @ site.xtx @ form) for site in sites])
             null = form * (weights @ entries[:, 0]) / (weights @ entries[:, 1])
-        rows = float(weights @ [site.rows or 0.0 for site in sites])
+        rows = weights * [site.rows or 0.0 for site in sites]
         counted_rows = sum(max(site.rows or 0.0, 0.0) / site.overlap for site in sites)
-        variance = max(float(equations.scale.unbiased[self.main_site]), 0.0)
-        residual = rows * variance * (counted_rows - len(self.names)) / counted_rows
+        squares = float(rows @ equations.scale.unbiased[counted])
+        residual = max(squares, 0.0) * (counted_rows - len(self.names)) / counted_rows
         total = float(weights @ [site.residual_sum(null) for site in sites])
         points = (equations.solution, null)
         noise = [[[site.residual_sum_covariance(a, b) for b in points] for a in points] for site in sites]

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analyst_client.errors import EstimationError
-from analyst_client.inference.equations import SCALE_POINTS, Equations
+from analyst_client.inference.equations import SCALE_POINTS, Equations, own_variances
 from analyst_client.inference.quantiles import truncated_normal_points
 
 FloatArray = NDArray[np.float64]
@@ -131,11 +131,12 @@ def normal_posterior(
     square = _mean_square(equations)
     grid = square * GRID if prior_variance is None else np.array([prior_variance])
     assumed = square if residual_variance is None else residual_variance
+    each = np.array([assumed if site.variance is None else site.variance for site in equations.sites])
     mean = np.zeros(len(b))
     for _ in range(PASSES):
         floor = 1e-16 * square  # of a perfect fit, for which any residual variance gives the same
-        variances = [max(assumed, floor) if site.variance is None else site.variance for site in equations.sites]
-        covariance = equations.sampling_covariance(np.array(variances)) + equations.noise_covariance(mean)
+        variances = np.maximum(each, floor)
+        covariance = equations.sampling_covariance(variances) + equations.noise_covariance(mean)
         covariance += np.diag(np.full(len(b), 1e-12 * max(float(np.trace(covariance)), 1e-300)))
         wiener = WienerFilter(A, b, covariance, free)
         likelihood = wiener.log_likelihood(grid)
@@ -144,7 +145,7 @@ def normal_posterior(
         inverse = wiener.inverse(grid, weights)
         before, mean = mean, inverse @ b
         if residual_variance is None:
-            assumed = _residual_variance(equations, mean, assumed)
+            assumed = _see_residuals(equations, mean, each, square, assumed)
         if np.max(np.abs(mean - before)) <= 1e-9 * np.max(np.abs(mean)):
             break
     likeliest = float(grid[int(np.argmax(likelihood))])
@@ -173,15 +174,18 @@ def _mean_square(equations: Equations) -> float:
     return max(float(square), float(np.sqrt(noise)) / float(rows)) or 1.0
 
 
-def _residual_variance(equations: Equations, theta: FloatArray, before: float) -> float:
-    """Return that of the hospitals' rows at θ: sums over rows."""
+def _see_residuals(equations: Equations, theta: FloatArray, each: FloatArray, square: float, before: float) -> float:
+    """Return the residual variance of the hospitals' rows at θ, sums over rows, and set that of each hospital."""
     hospitals = [k for k, site in enumerate(equations.sites) if site.variance is None]
     sites, weights = [equations.sites[k] for k in hospitals], equations.weights[hospitals]
-    rows = float(weights @ [site.rows or 0.0 for site in sites]) if sites else 0.0
+    counts = np.array([site.rows or 0.0 for site in sites])
+    rows = float(weights @ counts) if sites else 0.0
     if rows <= 0.0:
         return before
-    estimate = float(weights @ [site.residual_sum(theta) for site in sites]) / rows
-    noise = float(weights**2 @ [site.residual_sum_covariance(theta, theta) for site in sites])
-    if noise <= 0.0:
-        return max(estimate, 0.0)
-    return float(np.mean(truncated_normal_points(estimate, noise**0.5 / rows, SCALE_POINTS)))
+    sums = np.array([site.residual_sum(theta) for site in sites])
+    noise = np.array([site.residual_sum_covariance(theta, theta) for site in sites])
+    estimate, sd = float(weights @ sums) / rows, float(np.sqrt(weights**2 @ noise)) / rows
+    told = max(estimate, 0.0) if sd <= 0.0 else float(np.mean(truncated_normal_points(estimate, sd, SCALE_POINTS)))
+    several = len(hospitals) > 1
+    each[hospitals] = own_variances((estimate, sd), square, sums, counts, noise)[2] if several else told
+    return told

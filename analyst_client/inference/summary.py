@@ -142,8 +142,8 @@ def summarise(
 
 def residual_text(results: TargetResults) -> str:
     """Return the residual deviation as text; a dash where the noise hides it."""
-    residuals = results.equations.residuals
-    hidden = residuals.unbiased[results.main_site] <= 0.0 < residuals.noise_sd.max()
+    variance, noise_sd = results.equations.residual_variance
+    hidden = variance <= 0.0 < noise_sd
     return "–" if hidden else number(math.sqrt(results.scale))
 
 
@@ -250,7 +250,7 @@ def warnings_of(results: TargetResults, level: float = 0.95) -> list[str]:
     if results.equations.is_biased:
         return selection_warnings(results)
     found = identification_warnings(results, level)
-    if results.equations.residuals.unbiased[results.main_site] <= 0.0:
+    if results.equations.residual_variance[0] <= 0.0:
         found.append(
             "the noise hides the residual variance: its estimate was below 0 and was set to 0, so R² and the residual "
             "sd say nothing. Prediction intervals allow for it."

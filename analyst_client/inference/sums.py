@@ -43,7 +43,7 @@ class ResidualSums:
     @property
     def rsquared(self) -> float:
         """R², corrected for the privacy noise. NaN where the target hardly varies."""
-        return 1.0 - (self.residual - self.excess) / self.total if self.total > 0.0 else math.nan
+        return 1.0 - max(self.residual - self.excess, 0.0) / self.total if self.total > 0.0 else math.nan
 
     def rsquared_interval(self, critical: float) -> tuple[float, float]:
         r"""Return a confidence interval of R², within [0, 1], with the square of a quantile.

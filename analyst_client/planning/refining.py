@@ -57,6 +57,9 @@ class RefinementQuote(Displayable):
     half_lengths, without_privacy : ndarray of shape (D',)
         Half of a 95 % interval for a change by one standard deviation of the term, expected of the refinement and
         without privacy: in standard deviations of the target, or on the scale of the link. Infinite without an end.
+    useless : tuple of str
+        Reasons for which no slope would be told, by public numbers: `CuratorClient.refine` refuses the call, unless
+        ``even_so=True``.
     """
 
     dataset: str
@@ -70,6 +73,7 @@ class RefinementQuote(Displayable):
     terms: tuple[str, ...]
     half_lengths: FloatArray
     without_privacy: FloatArray
+    useless: tuple[str, ...] = ()
 
     @property
     def duration_s(self) -> float:
@@ -117,6 +121,7 @@ class RefinementQuote(Displayable):
         ]
         if np.isinf(self.half_lengths).all():
             notes.append("At this price no interval is expected to have an end.")
+        notes += [f"This tells nothing: {reason}." for reason in self.useless]
         if self.steps[0].is_free:
             notes.append("The first step was bought before: where all steps were, the call costs nothing.")
         return tuple(notes)
@@ -156,6 +161,7 @@ def quote_refinement(refining: Refining) -> RefinementQuote:
         names,
         half_lengths,
         plain,
+        refining.useless,
     )
 
 

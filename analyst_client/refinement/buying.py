@@ -5,12 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypedDict
 
-from analyst_client.errors import AnswerSpaceError, CuratorError, RequestInvalidError
+from analyst_client.errors import AnswerSpaceError, CuratorError, RequestInvalidError, UselessRequestError
 from analyst_client.estimators.warn import warn_caller
 from analyst_client.kinds.gram.arguments import as_features
 from analyst_client.kinds.gram.quote import Quote
 from analyst_client.kinds.gram.request import ReleaseRequest
 from analyst_client.planning.prices import gdp_delta, number_of, zcdp_delta
+from analyst_client.planning.useless import find_certain
 from analyst_client.refinement.holding import Holding, Seller, key_of
 from analyst_client.refinement.practice import Practice, Step, practise
 from analyst_client.refinement.problem import Problem
@@ -102,8 +103,7 @@ class Refining:
             When the target, or the rules, are not those of the family.
         """
         stated = price(request.epsilon, request.delta, request.mu, request.rho)
-        named = request.targets if request.target is None else [request.target]
-        targets = as_features(named, "target") if named else []
+        targets = request.named_targets or []
         if len(targets) != 1:
             raise ValueError("a refinement is of one target: name it")
         request = replace(request, project=project)
@@ -123,6 +123,26 @@ class Refining:
         if rules is not None and not isinstance(rules, kind):
             raise ValueError(f"rules of a {family} refinement are {kind.__name__}")
         return cls(seller, declared, request, quote, problem, rules or kind(), reservation)
+
+    @property
+    def useless(self) -> tuple[str, ...]:
+        """Reasons for which no slope would be told, by public numbers."""
+        problem, columns = self.problem, len(self.problem.numbers) + 1
+        found = find_certain(self.request, self.quote, self.declared, once=False).useless
+        if self.rules.expected_to_tell(problem.rows, problem.mu, columns) == "slopes":
+            return found
+        least = self.rules.rows_for_slopes(problem.mu, columns)
+        return (
+            *found,
+            f"at µ = {problem.mu:.3g} and {problem.rows:,.0f} rows a refinement tells no slope, but the mean of the "
+            f"target at most: slopes need {least / problem.rows:.1f} times the µ, or {math.ceil(least):,} rows. State "
+            "expected_rows= if there are so many",
+        )
+
+    def refuse_useless(self) -> None:
+        """Raise `UselessRequestError` where no slope would be told."""
+        if self.useless:
+            raise UselessRequestError(self.useless)
 
     def practise(self) -> Practice:
         """Follow the plan on made-up rows. Raise what the curator, or the plan, would refuse later."""

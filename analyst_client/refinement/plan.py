@@ -140,7 +140,7 @@ def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any,
     whole = rules.gram_cost(frame.size, n, left)
     sums, last_cost = None, 0.0
     if rules.radius_squared(frame.size, n, whole) is not None:
-        last_cost = rules.sums * budget
+        last_cost = 0.0 if untold else rules.sums * budget
         left -= whole + last_cost
         for k in range(rules.grams):
             last = k == rules.grams - 1 or (k > 0 and _is_told(belief))

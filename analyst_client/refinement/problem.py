@@ -111,14 +111,18 @@ class Problem:
         if family == "binomial":
             if asked.kind != "boolean":
                 raise ValueError(
-                    f"a binomial refinement is of a boolean, and {asked.name!r} is none: it is {asked.kind}"
+                    f"a binomial refinement is of a boolean, and {asked.name!r} is none: it is {asked.kind}. Ask for a "
+                    "condition, such as target=col('kappa') > 3, or for family='gaussian'"
                 )
         elif not found.is_number:
             raise ValueError(
                 f"a {family} refinement is of a number with bounds, and {asked.name!r} is none: it is {asked.kind}"
             )
         if family == "poisson" and (found.low or 0.0) < 0.0:
-            raise ValueError(f"a poisson refinement is of counts, and the bounds of {asked.name!r} begin below 0")
+            raise ValueError(
+                f"a poisson refinement is of counts, and the bounds of {asked.name!r} begin below 0: ask for "
+                "family='gaussian'"
+            )
         return cls(fields, found, **members)
 
     @property

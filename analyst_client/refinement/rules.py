@@ -235,7 +235,24 @@ class RefinementRules:
         """
         if rows * mu < self.least:
             return "nothing"
-        return "mean" if rows * mu < self.needed * columns else "slopes"
+        return "mean" if rows < self.rows_for_slopes(mu, columns) else "slopes"
+
+    def rows_for_slopes(self, mu: float, columns: int) -> float:
+        """Return the rows that slopes need at a price, see `expected_to_tell`.
+
+        Parameters
+        ----------
+        mu : float
+            The whole price.
+        columns : int
+            Features that are numbers, and the target.
+
+        Returns
+        -------
+        float
+            At fewer rows the mean of the target is all that is bought.
+        """
+        return self.needed * columns / mu
 
     def gram_cost(self, d: int, n: float, budget: float) -> float:
         """Return what XᵀX costs, in µ².
@@ -452,6 +469,24 @@ class GeneralizedRules(RefinementRules):
     step_most: float = 2.0
     misfit: float = 0.05
     means: tuple[float, ...] = (0.3, 0.3, 0.4)
+
+    def rows_for_slopes(self, mu: float, columns: int) -> float:
+        """Return the rows that slopes need at a price, however many columns there are.
+
+        Parameters
+        ----------
+        mu : float
+            The whole price.
+        columns : int
+            Not used.
+
+        Returns
+        -------
+        float
+            At fewer rows the base rate is all that is bought.
+        """
+        del columns
+        return self.least_rows / mu
 
     @classmethod
     def for_intervals(cls, *, cut: bool = True, **rules: Any) -> "GeneralizedRules":

@@ -1,7 +1,7 @@
 """Quotes: cost and noise of a request of any kind before it is charged; and the lines of the library of releases."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from analyst_client.display.displayable import Displayable
@@ -24,6 +24,7 @@ from analyst_client.display.model import (
 )
 from analyst_client.display.terminal import plain
 from analyst_client.schema.amounts import Cost, write_cost
+from analyst_client.schema.columns import Column
 from analyst_client.schema.wire import Fields
 from analyst_client.terms.expression import read_expression
 
@@ -111,6 +112,11 @@ class AnyQuote(Displayable):
         and costs nothing.
     offers : tuple of Offer
         Stored releases that hold something near the request. The request itself is not answered from them.
+    useless : tuple of str
+        Reasons for which an answer would tell nothing, by public numbers. `CuratorClient.release` refuses the request,
+        unless ``even_so=True``.
+    notes : tuple of str
+        Other facts that public numbers make certain of the request.
     """
 
     dataset: str
@@ -126,11 +132,23 @@ class AnyQuote(Displayable):
     stored_release: str | None
     derivable_from: str | None
     offers: tuple[Offer, ...]
+    useless: tuple[str, ...] = field(default=(), kw_only=True, compare=False)
+    notes: tuple[str, ...] = field(default=(), kw_only=True, compare=False)
 
     @property
     def laplace_parts(self) -> tuple[float, ...]:
         """Parts of ε of the Laplace releases that an answer is made of; they sum to 1."""
         return (1.0,)
+
+    @property
+    def sums(self) -> dict[str, float]:
+        """Standard deviations of sums to which a row adds at most 1 in size, in words; none where it may add more."""
+        return {}
+
+    @property
+    def told_alone(self) -> tuple[Column, ...]:
+        """Columns each of which something is told of by itself."""
+        return ()
 
     def __repr__(self) -> str:
         """Show what is asked, and its cost."""
@@ -245,6 +263,9 @@ def show_quote(quote: AnyQuote) -> View:
     ]
     if quote.answer_bytes_left < _MANY_ANSWERS * quote.answer_bytes:
         stated.append(("space for answers", write_space(quote.answer_bytes, quote.answer_bytes_left)))
+    for title, lines in (("tells nothing", quote.useless), ("note", quote.notes)):
+        if lines:
+            stated.append((title, listing([untrusted(line) for line in lines])))
     if quote.offers:
         offers = [join(code(offer.release_id), quiet(": ", untrusted(offer.difference))) for offer in quote.offers]
         stated.append(("offers", listing(offers)))

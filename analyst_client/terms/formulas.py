@@ -157,10 +157,21 @@ class _Reader:
         if text[:1] == "{":
             start, text = start + 1, text[1:]
         found = read_python(text, self._formula, start, list(self._columns))
+        if re.match(r"C\s*\(", text) and _kind(found, self._columns) == "number":
+            rule = f"{found!r} is a number, and would be one slope: as levels it is {self._as_levels(found)}"
+            raise FormulaError(f"{rule}, and as a slope {found!r}", self._formula, start, stop)
         try:
             return place_knots(found, self._columns), (start, stop)
         except ValueError as error:
             raise FormulaError(str(error), self._formula, start, stop) from None
+
+    def _as_levels(self, number: Expression) -> str:
+        """Write a category of a number, of three equal parts of its bounds where it is a column that has any."""
+        column = self._columns.get(str(number.parameters[0])) if number.operator == COLUMN else None
+        if column is None or column.lower is None or column.upper is None:
+            return f"cut({number!r}, [60, 70])"
+        points = [float(f"{column.lower + k * (column.upper - column.lower) / 3.0:.3g}") for k in (1, 2)]
+        return f"cut({number!r}, {points})"
 
     def _place(self, factor: Any) -> tuple[int, int]:
         token = factor.token

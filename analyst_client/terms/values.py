@@ -88,7 +88,7 @@ def _is_in(category: Values, parameters: tuple[Any, ...]) -> Values:
 def _cut(number: Values, parameters: tuple[Any, ...]) -> Values:
     points = np.asarray(parameters[0])
     passed = np.clip(np.searchsorted(points, number.numbers, side="right") - 1, 0, len(points) - 2)
-    levels = tuple(f"{_write(low)} to {_write(high)}" for low, high in pairwise(points.tolist()))
+    levels = tuple(f"{write_number(low)} to {write_number(high)}" for low, high in pairwise(points.tolist()))
     return Values(_known(passed, [number.numbers]), levels)
 
 
@@ -106,7 +106,8 @@ def _place(levels: tuple[str, ...], level: str) -> int:
     return levels.index(level)
 
 
-def _write(number: float) -> str:
+def write_number(number: float) -> str:
+    """Write a cut point as levels do."""
     return repr(number).removesuffix(".0")
 
 

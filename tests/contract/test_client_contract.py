@@ -101,10 +101,10 @@ def test_laplace_noise_has_a_price_of_epsilon_alone(client: CuratorClient) -> No
 
 
 def test_quote_names_the_release_that_a_request_is_cut_out_of(client: CuratorClient) -> None:
-    source = client.release("cohort", ["age", "sex", "ward"], mu=0.02, rows="box")
-    quote = client.quote("cohort", ["ward", "age"], mu=0.01, rows="box")
+    source = client.release("cohort", ["age", "sex", "ward"], target=None, mu=0.02, rows="box", even_so=True)
+    quote = client.quote("cohort", ["ward", "age"], target=None, mu=0.01, rows="box")
     assert (quote.stored_release, quote.derivable_from, quote.duration_s) == (None, source.id, 0.0)
-    assert client.release("cohort", ["ward", "age"], mu=0.01, rows="box").derived_from == source.id
+    assert client.release("cohort", ["ward", "age"], target=None, mu=0.01, rows="box").derived_from == source.id
 
 
 @pytest.mark.parametrize("rows", ["box", "ball"])
@@ -114,7 +114,7 @@ def test_an_answer_stands_in_the_order_in_which_it_was_asked(
 ) -> None:
     asked = ["region", "smoker", "age", "sex"], ["kappa", "alive"]
     price = 0.05 if respond_async else 0.03  # or the second would be answered with the first
-    options = {"rows": rows, "mu": price, "respond_async": respond_async}
+    options = {"rows": rows, "mu": price, "respond_async": respond_async, "even_so": True}
     backwards = [asked[0][::-1], asked[1][::-1]]
     first = client.release("cohort", backwards[0], targets=backwards[1], fresh=True, **options)
     again = client.release("cohort", asked[0], targets=asked[1], **options)
@@ -141,8 +141,8 @@ def test_an_answer_stands_in_the_order_in_which_it_was_asked(
 
 
 def test_the_same_key_gives_the_same_release(client: CuratorClient) -> None:
-    first = client.release("cohort", ["age"], mu=0.01, fresh=True, idempotency_key="contract-key")
-    again = client.release("cohort", ["age"], mu=0.01, fresh=True, idempotency_key="contract-key")
+    first = client.release("cohort", ["age"], mu=0.01, fresh=True, even_so=True, idempotency_key="contract-key")
+    again = client.release("cohort", ["age"], mu=0.01, fresh=True, even_so=True, idempotency_key="contract-key")
     assert (first.answer, again.answer) == ("new", "replayed")
     assert again == first
 
@@ -150,14 +150,14 @@ def test_the_same_key_gives_the_same_release(client: CuratorClient) -> None:
 def test_every_page_of_releases_is_read(client: CuratorClient) -> None:
     before = len(client.releases("cohort"))
     for _ in range(3):
-        client.release("cohort", ["weight"], mu=0.001, fresh=True)
+        client.release("cohort", ["weight"], mu=0.001, fresh=True, even_so=True)
     assert len(client.releases("cohort")) == before + 3
 
 
 def test_refusals_are_errors_with_their_facts(served: tuple[World, str], client: CuratorClient) -> None:
     world, url = served
     with pytest.raises(BudgetExceededError) as exceeded:
-        client.release("cohort", ["age"], epsilon=3.0, delta=1e-6)
+        client.release("cohort", ["age"], target="kappa", epsilon=3.0, delta=1e-6)
     assert exceeded.value.remaining.units < exceeded.value.requested.units
     assert exceeded.value.largest is not None
     with pytest.raises(DatasetNotFoundError):
@@ -166,7 +166,7 @@ def test_refusals_are_errors_with_their_facts(served: tuple[World, str], client:
         client.quote("cohort", ["salary"], mu=0.1)
     assert [fault.pointer for fault in invalid.value.errors] == ["/features/0"]
     with CuratorClient(url, world.tokens["audra"], memory=None) as auditor, pytest.raises(PermissionDeniedError):
-        auditor.release("cohort", ["age"], mu=0.1)
+        auditor.release("cohort", ["age"], target="kappa", mu=0.1)
     with CuratorClient(url, "nonsense", memory=None) as nobody, pytest.raises(AuthenticationError):
         nobody.datasets()
 
@@ -200,7 +200,7 @@ def test_callers_who_come_at_once_are_all_answered_whether_refused_at_first_or_g
         def buy(i: int) -> Release:
             with CuratorClient(url, world.tokens["ada"], memory=None, max_attempts=100) as client:
                 client._transport.sleep = lambda _: time.sleep(0.02)
-                return client.release("cohort", FEATURES[: i + 1], mu=0.01)
+                return client.release("cohort", FEATURES[: i + 1], mu=0.01, even_so=True)
 
         with ThreadPoolExecutor(5) as pool:
             releases = list(pool.map(buy, range(5)))

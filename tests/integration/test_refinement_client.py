@@ -131,7 +131,7 @@ class TestFit:
 
 class TestLowPrices:
     def test_the_mean_alone_is_told_of_a_price_that_is_too_low_for_more(self, client: CuratorClient) -> None:
-        found = client.refine("cohort", FEATURES, target="kappa", mu=0.003, expected_rows=COUNT)
+        found = client.refine("cohort", FEATURES, target="kappa", mu=0.003, expected_rows=COUNT, even_so=True)
         fit = RefinedRegression().fit(found)
         assert len(found.releases) == len(RefinementRules().means)
         frame = {"age": [60.0, 72.0], "sex": ["F", "M"], "height": [170.0, 170.0]}

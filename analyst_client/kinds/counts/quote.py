@@ -42,6 +42,11 @@ class CountsQuote(AnyQuote):
         """Parts of ε of each table."""
         return parts_of_shares(self.request, len(self.tables))
 
+    @property
+    def sums(self) -> dict[str, float]:
+        """Standard deviation of a cell of each table."""
+        return {shape.title: self.noise.sd[shape.name] for shape in self.tables}
+
     @takes_level
     def largest_error(self, level: float = 0.95, *, simple: bool = False) -> float:
         r"""Return α such that with probability `level` every cell of every table is within α of its exact count.

@@ -9,6 +9,21 @@ FORMULA_CHARACTERS = re.compile(r"[~+*:()^|\s]")
 """Characters of a formula, which no name of a column has."""
 
 
+class Unstated:
+    """An argument of which nothing was said; there is one of it."""
+
+    _only: "Unstated | None" = None
+
+    def __new__(cls) -> "Unstated":
+        """Return the one that there is."""
+        cls._only = cls._only or super().__new__(cls)
+        return cls._only
+
+    def __repr__(self) -> str:
+        """Show that nothing was said."""
+        return "unstated"
+
+
 def as_names(names: Sequence[str], argument: str) -> list[str]:
     """Return a list of names."""
     check_list(names, argument)

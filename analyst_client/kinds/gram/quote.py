@@ -102,6 +102,12 @@ class Quote(AnyQuote):
     posted: Combinations | None = None
 
     @property
+    def sums(self) -> dict[str, float]:
+        """Standard deviation of an entry of XᵀX."""
+        sd = self.noise.xtx_offdiagonal if len(self.terms) > 1 else self.noise.xtx_diagonal
+        return {} if sd is None else {"XᵀX": sd}
+
+    @property
     def columns(self) -> tuple[Column, ...]:
         """Columns that terms are made of, and targets that are computed."""
         return (*self.features, *self.inner_columns)

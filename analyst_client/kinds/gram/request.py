@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeAlias, TypedDict, TypeVar
 
 from analyst_client.kinds.base import Request, own_answer, own_quote
 from analyst_client.kinds.gram import KIND
-from analyst_client.kinds.gram.arguments import as_features, as_names, check_target
+from analyst_client.kinds.gram.arguments import Unstated, as_features, as_names, check_target
 from analyst_client.kinds.gram.quote import Quote
 from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.gram.rows import Rows, row_map
@@ -25,6 +25,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Asked: TypeAlias = Sequence[str | Expression] | str | Model
 """Features, or a formula."""
+UNSTATED: Any = Unstated()
+"""Default of a target: nothing was said of one, which is not the same as ``target=None``."""
 
 
 ARGUMENT_SYNONYMS = {
@@ -54,7 +56,7 @@ class ReleaseRequest(PricedRequest):
 
     features: Sequence[str | Expression]
     _: KW_ONLY
-    target: str | Expression | None = None
+    target: str | Expression | None = UNSTATED
     targets: Sequence[str | Expression] | None = None
     intercept: bool = True
     rows: Rows | None = None
@@ -74,16 +76,27 @@ class ReleaseRequest(PricedRequest):
         """Return a quote with its columns in the order that was asked."""
         return own_quote(quote, Quote, KIND).arranged_as(self.members)
 
+    @property
+    def lacks_target(self) -> bool:
+        """Whether nothing was said of a target, nor of statistics that need none."""
+        return self.target is UNSTATED and self.targets is None and self.statistics is None
+
+    @property
+    def named_targets(self) -> list[Expression] | None:
+        """The targets, None where none is named. Raise `ValueError` when they are given twice, or are none."""
+        target = None if self.target is UNSTATED else self.target
+        check_target(target)
+        if target is not None and self.targets is not None:
+            raise ValueError("give target or targets, not both")
+        targets = self.targets if target is None else [target]
+        return None if targets is None else as_features(targets, "targets")
+
     @cached_property
     def members(self) -> dict[str, Any]:
         """Members of the body: the options that were set, and nothing else. Sequences are read once."""
-        check_target(self.target)
-        if self.target is not None and self.targets is not None:
-            raise ValueError("give target or targets, not both")
         body: dict[str, Any] = {"kind": KIND, "features": [f.to_json() for f in as_features(self.features, "features")]}
-        targets = self.targets if self.target is None else [self.target]
-        if targets is not None:
-            body["targets"] = [target.to_json() for target in as_features(targets, "targets")]
+        if self.named_targets is not None:
+            body["targets"] = [target.to_json() for target in self.named_targets]
         body |= self.shared_members
         if not self.intercept:
             body["intercept"] = False

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from analyst_client.display.model import Block, Inline, Note, aligned, join, quiet, table, untrusted
 from analyst_client.kinds.counts.axes import read_is_laplace
 from analyst_client.kinds.marginals.items import Item, ItemShape, match_items, read_items
+from analyst_client.schema.columns import Column
 from analyst_client.schema.quotes import AnyQuote, StatisticNoise, parts_of_shares, read_quote
 from analyst_client.schema.wire import Fields
 
@@ -50,6 +51,16 @@ class MarginalsQuote(AnyQuote):
         stated = fields.object("noise")
         noise = StatisticNoise.read(stated, [item.name for item in marginals])
         return cls(**read_quote(fields, noise), marginals=marginals, is_laplace=read_is_laplace(stated))
+
+    @property
+    def sums(self) -> dict[str, float]:
+        """Standard deviation of a number of each item."""
+        return {item.title: self.noise.sd[item.name] for item in self.marginals}
+
+    @property
+    def told_alone(self) -> tuple[Column, ...]:
+        """The columns."""
+        return tuple(column for item in self.marginals for column in item.columns)
 
     def arranged_as(self, asked: Sequence[Item]) -> "MarginalsQuote":
         """Return this quote with items and columns as they were asked. Raise `ServiceError` when it has others."""

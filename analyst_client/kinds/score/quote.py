@@ -96,6 +96,11 @@ class ScoreQuote(PostedScore, AnyQuote):
         shares = self.request.get("shares") or {"": 1.0}
         return tuple(share / sum(shares.values()) for share in shares.values())
 
+    @property
+    def sums(self) -> dict[str, float]:
+        """Standard deviation of a number of each statistic."""
+        return self.noise.sd
+
     @classmethod
     def read(cls, fields: Fields) -> "ScoreQuote":
         """Read from an answer."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 import numpy as np
-from client_examples import COST, FIRST, Curator, Ledger, compact, key_listing
+from client_examples import COST, FIRST, Curator, Ledger, compact, key_listing, problem
 from numpy.typing import NDArray
 
 from analyst_client import CountsRequest, CuratorClient
@@ -190,6 +190,8 @@ class CountsCurator(Curator):
     def __call__(self, request: httpx.Request) -> httpx.Response:
         if request.url.path == "/v1/keys":
             return super().__call__(request)
+        if request.url.path.endswith("/flchain"):  # a quote is one without it
+            return problem("not-found", 404)
         self.requests.append(request)
         path = request.url.path
         if path.endswith("/quotes"):

@@ -12,6 +12,8 @@ import analyst_client as ac
 from analyst_client.admin_listing import Listing
 from analyst_client.error_base import CuratorError
 from analyst_client.kinds.gram.examples import QUOTE
+from analyst_client.planning.refining import RefinementQuote
+from analyst_client.refinement.practice import Step
 from analyst_client.schema.administration import Person
 from analyst_client.tutorial import REQUEST, exact_release, recorded_client
 
@@ -59,6 +61,19 @@ def shown() -> dict[str, Any]:
         "tutorial price": ac.epsilon_for(0.0005, "age", QUOTE, GUESS),
         "refined summary": refined.summary(),
         "refinement": refinement_of(1000, MU),
+        "quote of a refinement": RefinementQuote(
+            *(
+                "flchain",
+                "kappa",
+                "gaussian",
+                QUOTE.cost,
+                True,
+                6000.0,
+                12.0,
+                (Step("gram", 1.0, 1.5, 100, 10**6, False),),
+            ),
+            *(("age", "maximum(0.5, creatinine)"), np.array([0.05, np.inf]), np.array([0.04, 0.1])),
+        ),
         "discriminants": ac.linear_discriminants(exact, "sex"),
         "cells": square,
         "odds ratio": square.odds_ratio(),

@@ -1,7 +1,9 @@
 """Several releases in one fit: common units, weights by noise, anchored public rows, agreement."""
 
+import functools
 import json
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -39,17 +41,24 @@ def target(bound: float = 2.0) -> list[str | Column]:
     return [Column.numeric("y", -bound, bound)]
 
 
-def rows_of(seed: int, n: int = 1000, beta: Any = BETA) -> tuple[Any, Any]:
+def rows_of(seed: int, n: int = 1000, beta: Any = BETA, sd: float = 0.2) -> tuple[Any, Any]:
     generator = np.random.default_rng(seed)
     X = generator.uniform(-1.0, 1.0, (n, 3))
-    return X, 0.2 + X @ beta + generator.normal(0.0, 0.2, n)
+    return X, 0.2 + X @ beta + generator.normal(0.0, sd, n)
 
 
 def hospital(
-    seed: int, n: int = 1000, noise: Noise | None = None, *, bound: float = 1.0, y_bound: float = 2.0, beta: Any = BETA
+    seed: int,
+    n: int = 1000,
+    noise: Noise | None = None,
+    *,
+    bound: float = 1.0,
+    y_bound: float = 2.0,
+    beta: Any = BETA,
+    sd: float = 0.2,
 ) -> Release:
     """Return a release in the hospital's own scaling."""
-    X, y = rows_of(seed, n, beta)
+    X, y = rows_of(seed, n, beta, sd)
     exact = release_of_rows(X / bound, y / y_bound, features=columns(bound), targets=target(y_bound))
     if noise is None:
         return exact
@@ -71,10 +80,9 @@ def test_exact_sites_are_their_rows_together_whatever_their_bounds() -> None:
     reference = sm.OLS(y, sm.add_constant(X)).fit()
     fit = OLS().fit(sites)
     assert fit.params_ == pytest.approx(reference.params, **EXACT)
-    assert fit.bse == pytest.approx(reference.bse, rel=1e-8)
-    assert fit.conf_int() == pytest.approx(reference.conf_int(), rel=1e-8)
-    assert fit.pvalues == pytest.approx(reference.pvalues, rel=1e-6, abs=1e-30)
-    assert fit.rsquared == pytest.approx(reference.rsquared, rel=1e-9)
+    assert fit.bse == pytest.approx(reference.bse, rel=2e-3)  # each hospital has a residual variance of its own
+    assert fit.conf_int() == pytest.approx(reference.conf_int(), abs=1e-4)
+    assert fit.rsquared == pytest.approx(reference.rsquared, rel=1e-4)
 
 
 def test_asymmetric_bounds_and_a_shifted_target_are_brought_to_common_units() -> None:
@@ -248,6 +256,46 @@ def test_heterogeneity_is_found_where_it_is_and_p_is_uniform_where_it_is_not() -
     assert other.heterogeneity_test().pvalue < 1e-3
     with pytest.raises(EstimationError, match="several releases"):
         OLS().fit(hospital(1, noise=QUIET)).heterogeneity_test()
+
+
+@functools.cache
+def unlike_fits() -> list[OLS]:
+    """Fit pairs of hospitals whose residuals differ fivefold."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EstimationWarning)  # a hundredth of them seem to disagree
+        return [
+            OLS().fit([hospital(2 * s, 2000, noise=QUIET, sd=0.1), hospital(2 * s + 1, 500, noise=QUIET, sd=0.5)])
+            for s in range(100)
+        ]
+
+
+class TestResidualsOfEachHospital:
+    """Each has a variance of its own."""
+
+    def test_intervals_of_what_they_share_hold(self) -> None:
+        truth = np.append(0.2, BETA)
+        held = np.array([(low <= truth) & (truth <= high) for low, high in (fit.conf_int().T for fit in unlike_fits())])
+        assert held.mean() == pytest.approx(0.95, abs=0.035)
+        assert held.mean(axis=0).min() > 0.88
+
+    def test_they_are_as_short_as_weights_by_variance_make_them(self) -> None:
+        fit = OLS().fit([hospital(1, 2000, sd=0.1), hospital(2, 2000, sd=0.5)])
+        length = np.ptp(fit.conf_int(), axis=1)[1:]
+        assert length == pytest.approx(2.0 * 1.96 * np.sqrt(3.0 / (2000 / 0.1**2 + 2000 / 0.5**2)), rel=0.1)
+
+    def test_the_test_that_they_are_alike_has_its_size(self) -> None:
+        assert np.mean([fit.heterogeneity_test().pvalue < 0.05 for fit in unlike_fits()]) <= 0.05 + 3.0 * math.sqrt(
+            0.0475 / 100
+        )
+
+    def test_the_deviation_that_is_printed_is_that_of_all_rows(self) -> None:
+        variance = (2000 * 0.1**2 + 500 * 0.5**2) / 2500
+        assert np.mean([fit.scale for fit in unlike_fits()]) == pytest.approx(variance, rel=0.1)
+        square = variance + BETA @ BETA / 3.0
+        weights = unlike_fits()[0].results_[0].equations.weights
+        total = weights @ [2000.0 * (square - variance + 0.1**2), 500.0 * (square - variance + 0.5**2)]
+        residual = weights @ [2000.0 * 0.1**2, 500.0 * 0.5**2]
+        assert np.mean([fit.rsquared for fit in unlike_fits()]) == pytest.approx(1.0 - residual / total, abs=0.03)
 
 
 def test_the_error_at_a_site_left_out_is_that_of_its_rows() -> None:

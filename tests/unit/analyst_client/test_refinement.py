@@ -343,7 +343,7 @@ class TestMeasured:
         refinement = IdealCurator.of_rows(rows, [(-6.0, 6.0)] * 4, generator).refine(
             0.1, RefinementRules.for_predictions()
         )
-        found, last = refinement.found, refinement.releases[-2]  # the last one tells sums of squares
+        found, last = refinement.found, refinement.releases[-1]
         assert isinstance(found, Refined)
         assert found.frame is not None
         assert isinstance(last, ScoreRelease)
