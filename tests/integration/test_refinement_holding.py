@@ -230,8 +230,12 @@ class TestAgain:
         for who in ("ada", "ben"):  # half of the price is left
             assert [release.text for release in refine(client_of(world, who)).releases] == texts
         assert len(world.entries()) == before
-        with pytest.raises(BudgetExceededError):
+        with pytest.raises(BudgetExceededError) as caught:
             refine(client_of(world), mu=PRICE * 1.01)
+        assert "client.reservations()" in caught.value.__notes__[0]
+        dear = client_of(world).quote_refinement("cohort", ["age"], **CALL | {"mu": PRICE * 1.01})
+        assert not dear.affordable
+        assert any("client.reservations()" in note for note in dear.notes)
 
     def test_another_call_has_a_reservation_of_its_own(self, world: World) -> None:
         held, _ = interrupt(world, 3)
