@@ -799,9 +799,8 @@ class CuratorClient:
             Id of a reservation of yours to draw on, which stays open. Default one of this call: the same call after an
             interruption finds it again, and goes on where that ended.
         rules : RefinementRules, optional
-            Shares of the price, and ranges to which columns are cut. Default for predictions;
-            `RefinementRules.for_intervals` is for intervals and tests. `GeneralizedRules` where the family is not
-            gaussian.
+            Shares of the price. Default for intervals and predictions; `RefinementRules.for_predictions` is for
+            predictions alone. `GeneralizedRules` where the family is not gaussian.
         even_so : bool
             As for `release`.
         progress : bool

@@ -19,7 +19,9 @@ from analyst_client.refinement.progress import Progress
 from analyst_client.terms import col, log, poly
 from curator_service.privacy.accountant import Price
 
-CALL: dict[str, Any] = {"target": "kappa", "mu": 0.5, "expected_rows": 5000, "rules": RefinementRules(steps=4)}
+FIXED = RefinementRules(enough=None, grams=1, steps=4)
+"""The number of their steps does not follow from what is told."""
+CALL: dict[str, Any] = {"target": "kappa", "mu": 0.5, "expected_rows": 5000, "rules": FIXED}
 NUMBERS = 70
 WIDE: list[tuple[str, str, str, tuple[Any, ...], str | None]] = [
     ("site", "categorical", "complete", tuple(f"s{i}" for i in range(70)), None),
