@@ -31,6 +31,8 @@ _UNITS = {
     "binomial": "in log odds",
     "poisson": "in the logarithm of the mean",
 }
+N_MU_SURE = 10.0
+"""Rows by µ over terms^1.5 from which on nearly all fits have intervals with ends."""
 _ROUNDS = 30
 """Steps of Newton's method, of which a likelihood of made-up rows needs some five."""
 
@@ -121,6 +123,15 @@ class RefinementQuote(Displayable):
         ]
         if np.isinf(self.half_lengths).all():
             notes.append("At this price no interval is expected to have an end.")
+        elif self.n_mu < N_MU_SURE:
+            notes.append(
+                f"Rows by µ over terms^1.5 are below {N_MU_SURE:g}: noise leaves many fits without ends of intervals."
+            )
+        if not self.affordable:
+            notes.append(
+                "Amounts that you hold count as spent here: a call that was interrupted goes on with its own "
+                "(client.reservations() lists them)."
+            )
         notes += [f"This tells nothing: {reason}." for reason in self.useless]
         if self.steps[0].is_free:
             notes.append("The first step was bought before: where all steps were, the call costs nothing.")

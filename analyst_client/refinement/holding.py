@@ -175,7 +175,11 @@ class Holding:
         An interruption, and an answer that was lost, keep what is held for the same call.
         """
         if self.id is None:
-            if self._was_asked and not recurs(error):
+            if isinstance(error, BudgetExceededError):
+                error.add_note(
+                    "client.reservations() lists what you hold, and client.close_reservation(…) gives it back"
+                )
+            elif self._was_asked and not recurs(error):
                 error.add_note(
                     "a reservation may have been made: the same call finds it, client.reservations() lists it"
                 )

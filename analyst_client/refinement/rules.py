@@ -136,7 +136,7 @@ class RefinementRules:
     to where they were found, which predicts better where rows are few or tails long, and tells no interval.
     """
 
-    enough: float | None = 6.0
+    enough: float | None = 5.0
     looks: tuple[float, ...] = (0.02, 0.02, 0.03, 0.03, 0.05)
     look_clip: float = 6.0
     wide: float = 0.4

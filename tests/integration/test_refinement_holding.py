@@ -17,7 +17,7 @@ import pytest
 from patience import scaled
 from scenes import Gate
 from served_worlds import serve_world
-from support import World, client_of, open_world
+from support import World, client_of, make_rows, open_population, open_world
 
 from analyst_client import (
     AuthenticationError,
@@ -230,8 +230,12 @@ class TestAgain:
         for who in ("ada", "ben"):  # half of the price is left
             assert [release.text for release in refine(client_of(world, who)).releases] == texts
         assert len(world.entries()) == before
-        with pytest.raises(BudgetExceededError):
+        with pytest.raises(BudgetExceededError) as caught:
             refine(client_of(world), mu=PRICE * 1.01)
+        assert "client.reservations()" in caught.value.__notes__[0]
+        dear = client_of(world).quote_refinement("cohort", ["age"], **CALL | {"mu": PRICE * 1.01})
+        assert not dear.affordable
+        assert any("client.reservations()" in note for note in dear.notes)
 
     def test_another_call_has_a_reservation_of_its_own(self, world: World) -> None:
         held, _ = interrupt(world, 3)
@@ -265,6 +269,33 @@ class TestAgain:
         client.close_reservation(given)
         with pytest.raises(ReservationEndedError):
             refine(client, reservation=given.id, mu=1.0)
+
+
+def test_an_account_that_counts_in_rho_is_held_and_goes_on_alike(world: World) -> None:
+    open_population(world.curator, "lake", Price(rho=WHOLE * 0.55), accountant="zcdp")
+    world.grant("ada", world.register("shore", "lake", make_rows(80, seed=3)))
+    client, call = client_of(world), {name: value for name, value in CALL.items() if name != "mu"}
+    fails_at(client, 4, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        client.refine("shore", ["age"], rho=WHOLE / 2.0, **call)
+    client.close_reservation(client.reservations()[0])
+    client_of(world).refine("shore", ["age"], rho=WHOLE / 2.0, **call)
+    budget = client.budget("shore")
+    assert budget.posted.rho == pytest.approx(WHOLE / 2.0, rel=1e-6)
+    assert budget.pending.rho == 0.0
+
+
+def test_a_project_pays_for_all_of_it_and_finds_its_own_reservation(world: World) -> None:
+    world.permit()
+    client = client_of(world)
+    fails_at(client, 4, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        refine(client, project="kidney")
+    (held,) = client.reservations()
+    assert held.project == "kidney"
+    found = refine(client_of(world), project="kidney")
+    assert {release.receipt["project"] for release in found.releases if release.receipt is not None} == {"kidney"}
+    assert client.reservation(held.id).state == "closed"
 
 
 def test_the_key_is_of_all_that_decides_the_steps(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

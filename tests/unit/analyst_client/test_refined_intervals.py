@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from dataclasses import replace
 from statistics import NormalDist
 from types import SimpleNamespace
 
@@ -10,6 +11,7 @@ import pytest
 
 from analyst_client import EstimationError, EstimationWarning, RefinedRegression, RefinementRules, Release
 from analyst_client.kinds.score.release import NORM_EDGES
+from analyst_client.refinement.inference import corrected_equations
 from analyst_client.refinement.tails import ALIGNED, Tails, allowance
 from bench.ideal import IdealCurator
 
@@ -42,7 +44,7 @@ class TestDefaultRules:
             fit.conf_int()
 
     def test_a_price_too_low_for_ends_is_spent_on_predictions(self) -> None:
-        fit = fit_of(150, RefinementRules())
+        fit = fit_of(100, RefinementRules())
         with pytest.raises(EstimationError, match="too low, or rows too few"):
             fit.conf_int()
         assert np.all(np.isfinite(fit.coef_))
@@ -96,6 +98,13 @@ class TestTails:
         light, heavy = (self.seen(df) for df in (50.0, 2.6))
         assert heavy.norm(0.01) > 1.5 * light.norm(0.01)
         assert heavy.shift(np.array([6.0]))[0] > 5.0 * light.shift(np.array([6.0]))[0]
+
+    def test_what_may_have_moved_is_in_the_law_of_the_equations(self) -> None:
+        found = fit_of(20_000, RefinementRules()).refined_
+        more = replace(found, measurements=tuple(replace(one, shift=30.0 * one.shift) for one in found.measurements))
+        assert all(one.shift > 0.0 for one in found.measurements)
+        plain, longer = (np.diag(corrected_equations(one).covariance) for one in (found, more))
+        assert np.all(longer > 1.5 * plain)
 
     def test_a_share_that_is_clipped_moves_no_more(self) -> None:
         assert self.seen(10.0).kept(100.0) == pytest.approx(1.0, abs=1e-3)

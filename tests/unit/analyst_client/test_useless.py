@@ -396,6 +396,12 @@ def test_a_price_that_buys_no_interval_is_known_and_what_would_is_said() -> None
     assert find_certain(Asked(), cheap, dataset_of(cheap, 10_000), once=False) == ((), ())
 
 
+def test_a_price_that_may_buy_an_interval_of_one_term_is_noted_and_not_refused() -> None:
+    useless, notes = find_certain(Asked(), at_price(0.003), dataset_of(QUOTE, 10_000))
+    assert useless == ()
+    assert "few releases at this price give all terms together intervals with ends" in notes[0]
+
+
 def test_rows_are_those_that_are_stated_or_public_or_the_capacity() -> None:
     cheap = at_price(0.0015)
     assert find_certain(Asked(), cheap, dataset_of(cheap, 10_000)).useless
