@@ -246,8 +246,8 @@ def run(whole: Population, n: int, mu: float, seed: int, rules: GeneralizedRules
     try:
         low, high = fit.conf_int().T
         bounded = np.isfinite(low) & np.isfinite(high)
-        center[bounded] = ((low + high) / 2.0)[bounded]
-        error[bounded] = ((high - low) / 2.0)[bounded] / NORMAL
+        center[bounded] = (low[bounded] + high[bounded]) / 2.0
+        error[bounded] = (high[bounded] - low[bounded]) / 2.0 / NORMAL
     except EstimationError:
         pass
     some = whole.rows(np.arange(0, len(whole.y), max(len(whole.y) // 6000, 1)))
@@ -289,7 +289,7 @@ def judge(whole: Population, n: int, mu: float, repeats: int, rules: Generalized
         float(np.mean(np.abs(z[bounded]) < NORMAL)) if bounded.any() else math.nan,
         float(np.nanmin(held)) if any(use for _, use in columns) else math.nan,
         float(np.nanmax(np.abs(shift))) if any(use for _, use in columns) else math.nan,
-        float(np.median((error / plain)[bounded])) if bounded.any() else math.nan,
+        float(np.median(error[bounded] / plain[bounded])) if bounded.any() else math.nan,
         float(gains.mean()),
         float(gains.std(ddof=1) / math.sqrt(repeats)),
         float(np.mean([one.rate for one in told])),
