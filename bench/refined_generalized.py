@@ -38,7 +38,7 @@ REAL = (
     "flchain-mgus",
     "flchain-years",
     "cps-high",
-    "cps-education",
+    "cps-wage",
     *(
         f"{name}-{rate}"
         for name in ("airfoil", "concrete", "wine", "elevators", "protein")
