@@ -41,6 +41,7 @@ from analyst_client.kinds.gram.request import (
     read_model,
     suggests_arguments,
 )
+from analyst_client.kinds.gram.two_steps import leaves_row_map, quote_steps
 from analyst_client.kinds.registry import read_quote
 from analyst_client.ledger.files import replace_file
 from analyst_client.ledger.memory import Memory, MemoryPlace
@@ -53,7 +54,7 @@ from analyst_client.schema.identity import Identity
 from analyst_client.schema.jobs import Job
 from analyst_client.schema.permits import Permit, Proposal, permit_body
 from analyst_client.schema.quotes import AnyQuote, ReleaseSummary
-from analyst_client.schema.requests import as_json, choose_key, reservation_body
+from analyst_client.schema.requests import as_json, choose_key, price, reservation_body
 from analyst_client.schema.wire import Fields, parse_json
 from analyst_client.terms.expression import Expression
 from analyst_client.terms.formulas import Model, ReadModel, needs_bounds, place_knots
@@ -285,6 +286,8 @@ class CuratorClient:
         """
         request, model = self._read(dataset, features, options)
         quoted: AnyQuote = self._ask_quote(dataset, request, model)
+        if not isinstance(features, Request) and isinstance(quoted, Quote) and leaves_row_map(request):
+            quoted = quote_steps(partial(self._ask_quote, dataset, model=None), self.fetch_release, request, quoted)
         return self._judged(dataset, request, quoted)
 
     def _ask_quote(self, dataset: str, request: Request[Any, Quoted_co], model: ReadModel | None) -> Quoted_co:
@@ -427,12 +430,15 @@ class CuratorClient:
             Whether the terms hold a constant.
         rows : str, CombinedRows or mapping, optional
             Row map: ``"box"``, ``"ball"``, ``"unit"``, ``"unit_xy"``; combinations of terms; or a row map as on the
-            wire.
+            wire. Default the ball or the box that a published rule chooses in two charged steps of one reservation: 2 %
+            of the price buys noisy counts of rows by their length, the rest the release; `Release.steps` has the
+            counts. What does not fit two steps, and a call with an `idempotency_key`, is one request, and its row map
+            follows from public numbers.
         norm : float, optional
             Radius of the ball, in scaled units.
         expected_rows : int, optional
-            Your guess of how many rows there are, from which a curator chooses the row map where none is named: a small
-            ball where noise is the larger error, a wide one or the box where sampling is.
+            Your guess of how many rows there are, from which a curator chooses the row map in one step where none is
+            named: a small ball where noise is the larger error, a wide one or the box where sampling is.
         statistics : sequence of str, optional
             Of ``"xtx"``, ``"xty"``, ``"yty"``, ``"lambda_min"``.
         shares : mapping of str to float, optional
@@ -449,7 +455,8 @@ class CuratorClient:
         reservation : str, optional
             Id of the reservation that is charged.
         idempotency_key : str, optional
-            Key of an earlier attempt whose answer was lost. Default a new random key.
+            Key of an earlier attempt whose answer was lost. Default a new random key. Of several steps the same call
+            without it goes on where the last one ended.
         respond_async : bool
             Ask for a job wherever a pass over the rows is needed; it is waited for either way.
         wait_s : float, optional
@@ -485,12 +492,25 @@ class CuratorClient:
         if half_width is not None:
             options = self._price(dataset, features, half_width, guess or {}, options)
         request, model = self._read(dataset, features, options)
+        whole = idempotency_key is not None or isinstance(features, Request)
         if max_epsilon is not None:
             check_price(self._ask_quote(dataset, request, model), max_epsilon)
         if not even_so:
             self._refuse_useless(dataset, request, model)
         with showing_places(model):
+            if not whole and leaves_row_map(request):
+                waiting = {"respond_async": respond_async, "wait_s": wait_s}
+                return self._release_in_steps(dataset, request, waiting)
             return self._purchasing.buy(dataset, request, key, respond_async=respond_async, wait_s=wait_s)
+
+    def _release_in_steps(self, dataset: str, request: ReleaseRequest, waiting: dict[str, Any]) -> Release:
+        from analyst_client.refinement.release_steps import buy_in_steps  # noqa: PLC0415 -- the import stays quick
+
+        quoted = self._ask_quote(dataset, request, None)
+        stated = price(request.epsilon, request.delta, request.mu, request.rho)
+        buyer = copy(self)  # the request was judged: its steps are not, one by one
+        buyer._judges = False
+        return buy_in_steps(cast("Any", _Waiting(buyer, waiting)), self.dataset(dataset), request, quoted, stated)
 
     @suggests_arguments
     def submit_release(
@@ -736,6 +756,7 @@ class CuratorClient:
         *,
         target: str | Expression | None = None,
         family: str = "gaussian",
+        offset: str | Expression | None = None,
         where: str | Expression | None = None,
         weight: str | Expression | None = None,
         epsilon: float | None = None,
@@ -765,7 +786,11 @@ class CuratorClient:
             A number; a formula names it itself.
         family : str
             Of the target, as statsmodels names it: ``"gaussian"``, a number by its mean; ``"binomial"``, a boolean by
-            its log odds; ``"poisson"``, a number with bounds that is not negative, by the logarithm of its mean.
+            its log odds; ``"poisson"``, a count, by the logarithm of its mean: a number that the manifest declares
+            `whole`, with bounds that are not negative.
+        offset : str or Expression, optional
+            Of counts: a number that is added to the logarithm of the mean, with the coefficient 1. For rates it is the
+            logarithm of the exposure: ``"log(years)"``.
         where, weight : str or Expression, optional
             As of `release`.
         epsilon, delta, mu, rho : float, optional
@@ -805,6 +830,7 @@ class CuratorClient:
         from analyst_client.refinement.progress import Progress  # noqa: PLC0415 -- the import of the client stays quick
 
         options: RefinementOptions = {"target": target, "family": family, "where": where, "weight": weight}
+        options["offset"] = offset
         options |= {"epsilon": epsilon, "delta": delta, "mu": mu, "rho": rho, "expected_rows": expected_rows}
         options |= {"project": project, "reservation": reservation, "rules": rules}
         refining = self._read_refinement(dataset, features, options)
@@ -885,7 +911,7 @@ class CuratorClient:
         from analyst_client.refinement.buying import Refining  # noqa: PLC0415 -- as `refine`
 
         asked: dict[str, Any] = dict(options)
-        own = {name: asked.pop(name, None) for name in ("expected_rows", "project", "reservation", "rules")}
+        own = {name: asked.pop(name, None) for name in ("offset", "expected_rows", "project", "reservation", "rules")}
         family = asked.pop("family", "gaussian")
         stated = {name: value for name, value in asked.items() if value is not None} | {"rows": "box"}
         request, _ = self._read(dataset, features, stated)
@@ -957,6 +983,15 @@ class CuratorClient:
         if not zipfile.is_zipfile(io.BytesIO(answered.content)):
             raise ServiceError("malformed answer: not an archive", status=answered.status_code)
         replace_file(Path(path), answered.content)
+
+
+class _Waiting:
+    """A client whose releases are waited for as was asked."""
+
+    def __init__(self, client: CuratorClient, waiting: dict[str, Any]) -> None:
+        self.quote, self.reserve = client.quote, client.reserve
+        self.reservation, self.close_reservation = client.reservation, client.close_reservation
+        self.release = partial(client.release, **waiting)
 
 
 @contextmanager

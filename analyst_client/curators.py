@@ -116,7 +116,9 @@ class Curators:
         for name in (name for name in self.clients if name in datasets):
             asked: ReleaseOptions = {**options, **(each or {}).get(name, {})}
             with _named(name):
-                quote = self.clients[name].quote(datasets[name], whole, **asked)
+                client = self.clients[name]
+                request, model = client._read(datasets[name], whole, asked)
+                quote: Any = client._judged(datasets[name], request, client._ask_quote(datasets[name], request, model))
             purchases.append(_Purchase(name, self.clients[name], datasets[name], whole, asked, quote))
         return PurchasePlan(tuple(purchases))
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from analyst_client.error_base import ServiceError
-from analyst_client.kinds.registry import find_whole, read_saved
+from analyst_client.kinds.registry import find_wholes, read_saved
 from analyst_client.ledger.keys import TrustedKeys
 from analyst_client.ledger.verification import EXIT_CODES, Verification, compare, read_trusted_keys, verify_answer
 from analyst_client.schema.wire import Fields, parse_json
@@ -25,7 +25,8 @@ CAVEAT = (
 def verify_text(text: str, keys: TrustedKeys | None = None) -> Verification:
     """Check the text of a saved release, or of a receipt alone.
 
-    A part of a release is checked as the whole that it is cut out of, and it must be possible to cut it out.
+    A part of a release is checked as the whole that it is cut out of, and it must be possible to cut it out. Of a
+    release of several steps each answer is checked, and the first at fault is named.
 
     Parameters
     ----------
@@ -41,9 +42,10 @@ def verify_text(text: str, keys: TrustedKeys | None = None) -> Verification:
     """
     try:
         body = parse_json(text)
-        whole = find_whole(Fields(body)) if isinstance(body, dict) else None
-        outcome = verify_answer(text if whole is None else whole, keys)
-        if whole is None or not outcome:
+        wholes = find_wholes(Fields(body)) if isinstance(body, dict) else ()
+        outcomes = [verify_text(whole, keys) for whole in wholes] or [verify_answer(text, keys)]
+        outcome = next((one for one in outcomes if not one), outcomes[0])
+        if not wholes or not outcome:
             return outcome
         read_saved(text)
     except ServiceError as error:

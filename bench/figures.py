@@ -315,6 +315,15 @@ def _points(of: Case) -> Told:
     return _each([f"row {k + 1}" for k in range(SEEN)], of.fit.predict(frame, clip=True), means, half)
 
 
+def _dispersion(of: Case) -> Told:
+    """Return how far counts vary, over what their means say, in all rows; nothing of another family."""
+    if of.population.family != "poisson":
+        return {}
+    truth, known = of.truth, of.population.coded.known
+    squares = (truth.targets - truth.means)[known] ** 2
+    return {"dispersion": (of.fit.dispersion_, float(np.mean(squares) / np.mean(truth.means[known])))}
+
+
 def _gain(of: Case) -> Told:
     """Return the loss of predictions on rows of the population, and that of its mean, where there is more to tell."""
     if of.population.shuffled:
@@ -348,7 +357,7 @@ def _described(of: Case, statistic: str) -> Told:
     found: Told = {}
     for one in describe(of.people).estimates:
         name, level, kind = one.label
-        if kind != statistic:
+        if kind != statistic or name == NOTHING:  # which is drawn of all rows
             continue
         if kind == "n":
             truth = _rows_known(of)
@@ -509,8 +518,9 @@ GENERALIZED = {
     "intervals together": Figure(_together, judge_size, "conf_int"),
     "standard error": Figure(lambda of: _spread(of, of.fit.std_errors_), judge_error, "std_errors_ cov_params"),
     "robust standard error": Figure(
-        lambda of: _spread(of, of.fit.robust_std_errors_), judge_error, "robust_std_errors_"
+        lambda of: _spread(of, of.fit.robust_std_errors_), judge_error, "robust_std_errors_ robust_std_err"
     ),
+    "dispersion": Figure(_dispersion, near(0.25), "dispersion_ dispersion,_about"),
     "rows": Figure(_shown_rows, near(0.05), "n"),
     "mean, as first told": Figure(
         lambda of: {"mean": (of.fit.refined_.rate * of.fit.refined_.family.unit, float(np.nanmean(of.truth.targets)))},

@@ -130,17 +130,28 @@ class IdealCurator:
         """Number of rows."""
         return len(next(iter(self.columns.values())))
 
-    def problem(self, mu: float, family: str = "gaussian", guess: float | None = None) -> Problem:
+    def problem(
+        self, mu: float, family: str = "gaussian", guess: float | None = None, offset: str | None = None
+    ) -> Problem:
         """Return the problem of all columns at a price µ, with a guess of the rows; the rows themselves without one."""
-        fields = [Field(col(name), name, *self.bounds.get(name, (None, None))) for name in self.columns]
-        return Problem(tuple(fields[:-1]), fields[-1], float(guess or self.rows), mu, family=family)
+        fields = {name: Field(col(name), name, *self.bounds.get(name, (None, None))) for name in self.columns}
+        known = None if offset is None else fields.pop(offset)
+        *features, target = fields.values()
+        return Problem(tuple(features), target, float(guess or self.rows), mu, family=family, offset=known)
 
     def refine(
-        self, mu: float, rules: RefinementRules | None = None, *, family: str = "gaussian", guess: float | None = None
+        self,
+        mu: float,
+        rules: RefinementRules | None = None,
+        *,
+        family: str = "gaussian",
+        guess: float | None = None,
+        offset: str | None = None,
     ) -> Refinement:
         """Follow the plan of a family, and keep what was answered; its releases have no text to be saved."""
         before = self.spent
-        refinement = buy(self.problem(mu, family, guess), rules or rules_of(family)(), self.quote, self.release)
+        problem = self.problem(mu, family, guess, offset)
+        refinement = buy(problem, rules or rules_of(family)(), self.quote, self.release)
         assert self.spent - before <= mu**2 * (1.0 + 1e-9)
         return refinement
 

@@ -78,7 +78,8 @@ class Population:
     def manifest(self) -> Manifest:
         """Declarations: a capacity some 2½ times the rows, as of a hospital that does not tell how many it has."""
         step = 10 ** math.floor(math.log10(2.5 * max(self.rows)))
-        columns = [_column(name, own) for name, own in self.declared.items()]
+        whole = {"whole": True} if self.family == "poisson" else {}
+        columns = [_column(name, own) | (whole if name == self.target else {}) for name, own in self.declared.items()]
         capacity = math.ceil(2.5 * max(self.rows) / step) * step
         body = {"name": "rows", "population": "rows", "row_capacity": capacity, "columns": columns}
         return Manifest.model_validate(body)

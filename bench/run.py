@@ -37,7 +37,7 @@ SPEED = [
 ACCURACY = ["demo_fit", "coverage", "calibration", "prediction", "sites", "posterior", "planning", "sizes"]
 WITH_ROWS = {"bounds": "--data", "copies": "--uci", "figures": "--data", "logistic": "--data", "weights": "--data"}
 """The option for sets of rows of those that measure more with them."""
-OF_ROWS = ("norms", "recipes", "uci")
+OF_ROWS = ("norms", "recipes", "row_maps", "uci")
 
 
 def run(name: str, data: Path | None) -> int:

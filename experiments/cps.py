@@ -392,6 +392,10 @@ class FreshClient(CuratorClient):
             return super().release(dataset, asked, **options, fresh=True)
         return super().release(dataset, replace(asked, fresh=True), **options)
 
+    def reserve(self, dataset: str, **options: Any) -> Any:
+        """Hold an amount of its own, where the same call would go on with the last one's."""
+        return super().reserve(dataset, **options | {"idempotency_key": None})
+
 
 def ask(client: CuratorClient, model: Model, way: str) -> Inferred:
     """Refine or release a model as it is typed, and fit it."""

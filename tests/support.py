@@ -76,6 +76,10 @@ COLUMNS: list[tuple[str, str, str, tuple[Any, ...], str | None]] = [
 ]
 
 
+COUNTED = "events"
+"""Unit of columns whose numbers are whole."""
+
+
 def make_rows(count: int = 80, seed: int = 7) -> list[dict[str, str]]:
     """Return rows as text: blanks where the rule allows one, and numbers beyond their bounds."""
     source = random.Random(seed)
@@ -119,6 +123,7 @@ def manifest_text(
         lines += [f'unit = "{unit}"'] if unit else []
         if kind == "numeric":
             lines += [f"lower = {public[0]!r}", f"upper = {public[1]!r}"]
+            lines += ["whole = true"] if unit == COUNTED else []
         elif public:
             lines.append(f"levels = {json.dumps(public, ensure_ascii=False)}")
     return "\n".join(lines) + "\n"

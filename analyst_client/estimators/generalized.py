@@ -72,17 +72,20 @@ class GeneralizedFit(RefinementFit):
         if theta is None:
             theta = np.array([self.refined_.family.link(self.refined_.rate)])
         self._set_coefficients(theta, _INDEX)
+        moments = self.refined_.moments
+        self._free = len(self.terms_) if moments is None else moments.free
+        self.coef_, self.term_names_ = self.coef_[: self._free - 1], self.term_names_[: self._free - 1]
 
     @property
     def _to_raw(self) -> FloatArray:
-        return raw_units(self.terms_, _INDEX, None)[0]
+        return raw_units(self.terms_, _INDEX, None)[0][: self._free]
 
     def _index(self, X: Any, clip: bool | None) -> FloatArray:
         """Return the linear predictor of rows, of shape (n,)."""
         found = self.refined_
-        if found.frame is None or found.theta is None:
+        if found.frame is None or found.calibrated is None:
             return np.full(count_rows(X), self.intercept_)
-        index: FloatArray = coded_rows(X, self.columns_, self.terms_, clip) @ found.frame.to_terms(found.theta)
+        index: FloatArray = coded_rows(X, self.columns_, self.terms_, clip) @ found.frame.to_terms(found.calibrated)
         return index
 
     def _check_refined(self) -> None:
@@ -107,7 +110,7 @@ class GeneralizedFit(RefinementFit):
     def param_names_(self) -> NDArray[np.object_]:
         """Names of the parameters that inference is about: the constant and the terms."""
         self._check_refined()
-        return np.array([term.name for term in self.terms_], dtype=object)
+        return np.array([term.name for term in self.terms_[: self._free]], dtype=object)
 
     @property
     def params_(self) -> FloatArray:
@@ -115,25 +118,25 @@ class GeneralizedFit(RefinementFit):
         self._check_refined()
         return np.array([self.intercept_, *self.coef_])
 
-    def cov_params(self, *, robust: bool = False) -> FloatArray:
+    def cov_params(self, *, robust: bool | None = None) -> FloatArray:
         """Return the covariance of the parameters, sampling and privacy noise, of shape (1 + D', 1 + D').
 
         Parameters
         ----------
-        robust : bool
-            By Σ g gᵀ in place of the variance of the family: right where that is wrong, such as for counts that vary
-            more than their mean.
+        robust : bool, optional
+            By Σ g gᵀ, which holds where the variance of the family is wrong, or by that variance. Default by Σ g gᵀ
+            wherever it was bought.
 
         Returns
         -------
         ndarray
-            Of the intercept first.
+            Of the intercept first. Infinite on its diagonal, and 0 beside it, of a parameter whose information noise
+            could hide.
 
         Raises
         ------
         EstimationError
-            Where the price did not buy what this needs, or noise could hide the information of some combination of
-            terms; coefficients and predictions are there all the same.
+            Where the price did not buy what this needs; coefficients and predictions are there all the same.
         """
         self._check_refined()
         law = self._likelihood  # which says first what is missing
@@ -141,7 +144,7 @@ class GeneralizedFit(RefinementFit):
 
     @property
     def std_errors_(self) -> FloatArray:
-        """Standard errors of the parameters by the variance of the family, of shape (1 + D',)."""
+        """Standard errors of the parameters, robust wherever Σ g gᵀ was bought, of shape (1 + D',)."""
         errors: FloatArray = np.sqrt(np.diag(self.cov_params()))
         return errors
 
@@ -152,14 +155,14 @@ class GeneralizedFit(RefinementFit):
         return errors
 
     @takes_level
-    def conf_int(self, level: float = 0.95, *, robust: bool = False, simultaneous: bool = False) -> FloatArray:
+    def conf_int(self, level: float = 0.95, *, robust: bool | None = None, simultaneous: bool = False) -> FloatArray:
         """Return confidence intervals of the parameters, on the scale of the link, privacy noise included.
 
         Parameters
         ----------
         level : float
             Probability that an interval holds the truth, in [0.5, 1).
-        robust : bool
+        robust : bool, optional
             As for `cov_params`.
         simultaneous : bool
             Whether the intervals of all slopes hold together with that probability, as those of `LinearFit.conf_int`.
@@ -167,7 +170,8 @@ class GeneralizedFit(RefinementFit):
         Returns
         -------
         ndarray of shape (1 + D', 2)
-            Around estimates that are not shrunk, which `params_` are.
+            Around estimates that are not shrunk, which `params_` are. Infinite where noise could hide a parameter's
+            information, as of terms that nearly follow from each other.
 
         Raises
         ------
@@ -181,13 +185,16 @@ class GeneralizedFit(RefinementFit):
         center = self._forms @ self._likelihood.theta
         return np.column_stack([center - half, center + half])
 
-    def pvalues(self, *, robust: bool = False) -> FloatArray:
-        """Return p-values of each parameter being 0, of shape (1 + D',): Wald's test, with normal quantiles."""
+    def pvalues(self, *, robust: bool | None = None) -> FloatArray:
+        """Return p-values of each parameter being 0, of shape (1 + D',): Wald's test, with normal quantiles.
+
+        They are NaN where an interval has no end.
+        """
         errors = np.sqrt(np.diag(self.cov_params(robust=robust)))
-        ratios = np.abs(self._forms @ self._likelihood.theta) / errors
+        ratios = np.where(np.isfinite(errors), np.abs(self._forms @ self._likelihood.theta) / errors, np.nan)
         return np.array([math.erfc(ratio / math.sqrt(2.0)) for ratio in ratios.tolist()])
 
-    def adjusted_pvalues(self, *, robust: bool = False) -> FloatArray:
+    def adjusted_pvalues(self, *, robust: bool | None = None) -> FloatArray:
         """Return Holm's p-values of the slopes, of shape (1 + D',); the constant keeps its own."""
         adjusted = self.pvalues(robust=robust)
         adjusted[1:] = holm(adjusted[1:])
@@ -207,19 +214,19 @@ class GeneralizedFit(RefinementFit):
         if found.clipped > CLIPPED:
             said.append(
                 f"about {found.clipped:.0%} of the rows had a longer gradient than the last score's norm, and were "
-                "clipped: the fit leans towards the others."
+                "clipped. That is made up for as of normal terms, and intervals are longer by what is unsure of it."
             )
         return tuple(said)
 
     @takes_level
-    def summary(self, level: float = 0.95, *, robust: bool = False) -> Summary:
+    def summary(self, level: float = 0.95, *, robust: bool | None = None) -> Summary:
         """Return a table of coefficients, their exponentials and intervals, and what to beware of.
 
         Parameters
         ----------
         level : float
             Probability that an interval holds the truth, in [0.5, 1).
-        robust : bool
+        robust : bool, optional
             As for `cov_params`.
 
         Returns
@@ -241,9 +248,19 @@ class GeneralizedFit(RefinementFit):
         try:
             errors = np.sqrt(np.diag(self.cov_params(robust=robust))).tolist()
             low, high = self.conf_int(level, robust=robust).T.tolist()
-            columns["robust std err" if robust else "std err"] = [number(error) for error in errors]
+            is_robust = self._likelihood.is_robust(robust)
+            columns["robust std err" if is_robust else "std err"] = list(map(number, errors))
             columns |= p_columns(self.pvalues(robust=robust), 1)
             columns |= {f"{percent_of(level)} from": list(map(number, low)), "to": list(map(number, high))}
+            hidden = [name for name, error in zip(self.param_names_, errors, strict=True) if math.isinf(error)]
+            if hidden:
+                said += (
+                    f" Noise could hide what rows tell of {', '.join(hidden)}, so these intervals have no end. A "
+                    "higher price, more rows, or a model without terms that nearly follow from each other would give "
+                    "them one."
+                )
+            if self._likelihood.dispersion is not None and self._family == "poisson":
+                stated.append(("dispersion, about", number(self._likelihood.dispersion)))
         except EstimationError as error:
             said = f"Warning: {error}."
         names, values = self.param_names_.tolist(), self.params_.tolist()

@@ -242,14 +242,14 @@ class LogisticRegression(GeneralizedFit):
         return (*found, *agreement_warnings(results.equations))
 
     @takes_level
-    def summary(self, level: float = 0.95, *, robust: bool = False) -> Summary:
+    def summary(self, level: float = 0.95, *, robust: bool | None = None) -> Summary:
         """Return a table of log odds, odds ratios and p-values, and what to beware of.
 
         Parameters
         ----------
         level : float
             Probability that an interval holds the truth, in [0.5, 1); of a refinement.
-        robust : bool
+        robust : bool, optional
             As for `cov_params`; of a refinement.
 
         Returns

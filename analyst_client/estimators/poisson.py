@@ -14,8 +14,8 @@ class PoissonRegression(GeneralizedFit):
     """Poisson regression on a refinement: see `CuratorClient.refine` with ``family="poisson"``.
 
     Counts have public bounds, and the expected count is at most the upper one. The mean model is what is estimated:
-    counts may vary more than their mean, or be no whole numbers, and robust standard errors hold then. There is no
-    offset.
+    counts may vary more than their mean, and standard errors are robust. An offset has the coefficient 1: predictions
+    need its columns, and `coef_` leaves it out.
 
     Attributes
     ----------
@@ -39,6 +39,22 @@ class PoissonRegression(GeneralizedFit):
     _family: ClassVar[str] = "poisson"
     _ratio: ClassVar[str] = "rate ratio"
 
+    @property
+    def dispersion_(self) -> float:
+        """Variance of counts around their expectation, over that of Poisson's law, as gradients tell it.
+
+        Rows whose terms are far from their means count for more. Where noise is large it is roughly told.
+
+        Raises
+        ------
+        EstimationError
+            Where the price did not buy Σ g gᵀ.
+        """
+        self._check_refined()
+        self._likelihood.is_robust()
+        assert self._likelihood.dispersion is not None
+        return self._likelihood.dispersion
+
     def predict(self, X: Any, clip: bool | None = None) -> FloatArray:
         """Return expected counts, of shape (n,).
 
@@ -48,7 +64,7 @@ class PoissonRegression(GeneralizedFit):
             Raw units. Columns of a frame are found by name and others ignored; those of an array stand in the order of
             `feature_names_in_`.
         clip : bool, optional
-            As for `LinearFit.predict`. Numbers are cut to the ranges that the refinement found for them either way.
+            As for `LinearFit.predict`.
 
         Returns
         -------

@@ -122,7 +122,7 @@ def check_family(refinement: Refinement, family: str) -> None:
 
 def feature_columns(refinement: Refinement) -> list[str]:
     """Return the stored columns that the features are made of, in the order that was asked."""
-    return list(dict.fromkeys(name for field in refinement.problem.features for name in field.expression.columns))
+    return list(dict.fromkeys(name for field in refinement.problem.regressors for name in field.expression.columns))
 
 
 def asked_names(refinement: Refinement) -> dict[str, str]:

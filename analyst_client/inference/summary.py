@@ -22,6 +22,7 @@ from analyst_client.inference.results import Bound, TargetResults
 from analyst_client.inference.score import ConfidenceSet
 from analyst_client.inference.shrinkage import NormalPosterior
 from analyst_client.kinds.gram.release import Release
+from analyst_client.kinds.gram.two_steps import describe_choice
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -274,11 +275,12 @@ def weighted_releases(results: TargetResults) -> list[Release]:
 def weight_notes(results: TargetResults) -> list[str]:
     """Return what the coefficients are of, where some curator gave less weight to long rows."""
     how = dict.fromkeys(release.weighting for release in weighted_releases(results) if release.weighting is not None)
+    chosen = filter(None, map(describe_choice, weighted_releases(results)))
     return [
         f"{clause[0].upper()}{clause[1:]}: coefficients are those of the best linear prediction of rows so weighted, "
         "which are those of unweighted rows only where the model is exactly linear; standard errors are upper bounds."
         for clause in how
-    ]
+    ] + [f"Row map: the {choice}." for choice in chosen]
 
 
 def weight_warnings(results: TargetResults) -> list[str]:
@@ -289,7 +291,7 @@ def weight_warnings(results: TargetResults) -> list[str]:
     return [
         "rows were shrunk to a small norm, and privacy noise is not by far the larger error: where the model is not "
         "exactly linear, coefficients may differ from those of unweighted rows by more than their standard errors. "
-        "Ask with a larger norm, or rows='box'; with expected_rows= and no row map the curator chooses."
+        "Ask with a larger norm, or rows='box'."
     ]
 
 

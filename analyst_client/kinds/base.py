@@ -60,9 +60,9 @@ class Kind(ABC):
         """Read the text of a saved file."""
         return self.read_answer(text)
 
-    def find_whole(self, body: Fields) -> str | None:
-        """Return the text of the answer that a saved file was cut out of; None for an answer itself."""
-        return None
+    def find_wholes(self, body: Fields) -> tuple[str, ...]:
+        """Return the texts of the answers that a saved file was made of; none for an answer itself."""
+        return ()
 
 
 _Own = TypeVar("_Own")

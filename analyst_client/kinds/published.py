@@ -62,8 +62,13 @@ class PublishedAnswer(Displayable):
         return hash(self.text)
 
     @property
-    def _signed_text(self) -> str:
-        """Return the text that a receipt is about."""
+    def _signed_texts(self) -> tuple[str, ...]:
+        """Return the texts that receipts are about."""
+        return (self.text,)
+
+    @property
+    def _saved_text(self) -> str:
+        """Return the text that a file holds."""
         return self.text
 
     @classmethod
@@ -97,7 +102,9 @@ class PublishedAnswer(Displayable):
         Verification
             True in a condition exactly when nothing was found to be wrong.
         """
-        return verify_answer(self._signed_text, read_trusted_keys(keys) if keys else None)
+        trusted = read_trusted_keys(keys) if keys else None
+        outcomes = [verify_answer(text, trusted) for text in self._signed_texts]
+        return next((outcome for outcome in outcomes if not outcome), outcomes[0])
 
     def save(self, path: "str | os.PathLike[str]") -> None:
         """Write the exact text to a file, whole or not at all.
@@ -107,7 +114,7 @@ class PublishedAnswer(Displayable):
         path : path-like
             Replaced if it exists.
         """
-        replace_file(Path(path), self.text.encode("utf-8"))
+        replace_file(Path(path), self._saved_text.encode("utf-8"))
 
     @classmethod
     def load(cls, path: "str | os.PathLike[str]") -> Self:

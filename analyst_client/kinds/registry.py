@@ -68,9 +68,9 @@ def read_saved(text: str) -> Answer:
     return _kind_of(Fields(parse_json(text)), saved=True).read_saved(text)
 
 
-def find_whole(body: Fields) -> str | None:
-    """Return the text of the answer that a saved file was cut out of; None for an answer itself, or any other text."""
-    return next((whole for kind in _KINDS.values() if (whole := kind.find_whole(body)) is not None), None)
+def find_wholes(body: Fields) -> tuple[str, ...]:
+    """Return the texts of the answers that a saved file was made of; none for an answer itself, or any other text."""
+    return next((wholes for kind in _KINDS.values() if (wholes := kind.find_wholes(body))), ())
 
 
 def _kind_of(body: Fields, *, saved: bool = False) -> Kind:

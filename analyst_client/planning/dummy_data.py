@@ -108,6 +108,8 @@ def dummy_rows(
         else:
             low, high = bounds_of(column)
             values = low + (high - low) * places[:, j]
+        if column.whole:
+            values = np.rint(values)
         rows[column.name] = _with_gaps(values, missing.get(column.name, 0.0), column, generator)
     return rows
 

@@ -124,15 +124,18 @@ class Belief:
         surprise = A[self._upper] - weights.T @ self.mean[: len(i)]
         self._see(spread, surprise, weights.T @ spread[: len(i)], sds**2)
 
-    def eigen(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return eigenvalues and eigenvectors of XᵀX as it is expected, and how sure each qᵀXᵀXq is, as a deviation."""
-        eigenvalues, Q = np.linalg.eigh(self.xtx)
+    def eigen(self, added: FloatArray | float = 0.0) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return eigenvalues and eigenvectors of XᵀX as it is expected, and how sure each qᵀXᵀXq is, as a deviation.
+
+        Something that is sure may be added to it, shape (d, d).
+        """
+        eigenvalues, Q = np.linalg.eigh(self.xtx + added)
         i, j = self._upper
         forms = Q[i] * Q[j] * np.where(i == j, 1.0, 2.0)[:, None]
         variances = np.einsum("ek,ef,fk->k", forms, self.covariance[: len(i), : len(i)], forms, optimize=True)
         return eigenvalues, Q, np.sqrt(np.maximum(variances, 0.0))
 
-    def see_score(self, P: FloatArray, theta: FloatArray, score: FloatArray, sd: float) -> None:
+    def see_score(self, P: FloatArray, theta: FloatArray, score: FloatArray, sd: float | FloatArray) -> None:
         """Take in Pᵀ(b − Aθ) with independent noise.
 
         Parameters
@@ -140,12 +143,12 @@ class Belief:
         P : ndarray of shape (d, k)
         theta : ndarray of shape (d,)
         score : ndarray of shape (k,)
-        sd : float
+        sd : float or ndarray of shape (k,)
             Of each number's noise.
         """
         form = self._form(P, theta)
         spread = self.covariance @ form.T
-        self._see(spread, score - form @ self.mean, form @ spread, np.full(len(score), sd**2))
+        self._see(spread, score - form @ self.mean, form @ spread, np.broadcast_to(np.square(sd), len(score)))
 
     def see_products(self, P: FloatArray, products: FloatArray, diagonal_sd: float, offdiagonal_sd: float) -> None:
         """Take in PᵀAP with independent noise.

@@ -20,8 +20,9 @@ from analyst_client.refinement.refinement import Refinement, buy, rules_of
 from analyst_client.refinement.rules import RefinementRules
 from analyst_client.schema.datasets import Dataset
 from analyst_client.schema.requests import price
-from analyst_client.terms.expression import Expression
+from analyst_client.terms.expression import COLUMN, NUMBER, Expression
 
+_STAYS_WHOLE = {"add", "subtract", "multiply", "minimum", "maximum"}
 _SPENT = 1.0 - 1e-9
 """Part of a price that is spent: costs are rounded up, one by one, in units of 10⁻¹²."""
 
@@ -31,6 +32,7 @@ class RefinementOptions(TypedDict, total=False):
 
     target: str | Expression | None
     family: str
+    offset: str | Expression | None
     where: str | Expression | None
     weight: str | Expression | None
     epsilon: float | None
@@ -76,6 +78,7 @@ class Refining:
         declared: Dataset,
         request: ReleaseRequest,
         *,
+        offset: str | Expression | None = None,
         expected_rows: float | None,
         project: str | None,
         reservation: str | None,
@@ -90,6 +93,8 @@ class Refining:
         declared : Dataset
         request : ReleaseRequest
             One release of the model, at the whole price.
+        offset : str, Expression or None
+            Of counts.
         expected_rows : float or None
         project, reservation : str or None
         rules : RefinementRules or None
@@ -106,13 +111,17 @@ class Refining:
         targets = request.named_targets or []
         if len(targets) != 1:
             raise ValueError("a refinement is of one target: name it")
-        request = replace(request, project=project)
+        features = as_features(request.features, "features")
+        if offset is not None:
+            features = [*features, *as_features([offset], "offset")]
+        request = replace(request, features=features, project=project)
         said = {name: value for name in ("where", "weight", "project") if (value := getattr(request, name)) is not None}
         quote = seller.quote(declared.name, request)
         problem = Problem.of(
             quote,
-            as_features(request.features, "features"),
+            features,
             targets[0],
+            offset=offset is not None,
             rows=float(expected_rows or declared.rows or declared.row_capacity / 4.0),
             mu=_mu_of(stated, declared) * math.sqrt(_SPENT),
             accountant=declared.accountant,
@@ -129,6 +138,12 @@ class Refining:
         """Reasons for which no slope would be told, by public numbers."""
         problem, columns = self.problem, len(self.problem.numbers) + 1
         found = find_certain(self.request, self.quote, self.declared, once=False).useless
+        if problem.family == "poisson" and not is_whole(problem.target.expression, self.declared):
+            found = (
+                *found,
+                f"a poisson refinement is of counts, and {problem.target.name!r} is not declared as whole numbers: a "
+                "column is where the curator's manifest says whole = true",
+            )
         if self.rules.expected_to_tell(problem.rows, problem.mu, columns) == "slopes":
             return found
         least = self.rules.rows_for_slopes(problem.mu, columns)
@@ -165,7 +180,12 @@ class Refining:
         """
         problem, rules, request = self.problem, self.rules, self.request
         stated = price(request.epsilon, request.delta, request.mu, request.rho)
-        said = {"family": problem.family, "rows": problem.rows, "rules": [type(rules).__name__, asdict(rules)]}
+        said = {
+            "family": problem.family,
+            "offset": problem.offset is not None,
+            "rows": problem.rows,
+            "rules": [type(rules).__name__, asdict(rules)],
+        }
 
         def before_paying() -> None:
             steps = self.practise().steps
@@ -220,6 +240,15 @@ def check_space(steps: Sequence[Step]) -> None:
             f"the answers of {len(steps)} steps take about {needed:,} bytes, and the curator stores {left:,} more for "
             "you: nothing was held or charged"
         )
+
+
+def is_whole(expression: Expression, declared: Dataset) -> bool:
+    """Tell whether an expression is a whole number in every row, by what the columns are declared to be."""
+    if expression.operator == COLUMN:
+        return any(column.whole for column in declared.columns if column.name == expression.parameters[0])
+    if expression.operator == NUMBER:
+        return bool(expression.parameters[0] % 1.0 == 0.0)
+    return expression.operator in _STAYS_WHOLE and all(is_whole(one, declared) for one in expression.arguments)
 
 
 def _mu_of(stated: Mapping[str, float], dataset: Dataset) -> float:

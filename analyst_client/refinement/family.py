@@ -11,7 +11,7 @@ from analyst_client.inference.normal_index import NODE_WEIGHTS, NODES, offset_of
 FloatArray = npt.NDArray[np.float64]
 LOSSES = {"gaussian": "linear", "binomial": "logistic", "poisson": "poisson"}
 """The curator's loss of each family."""
-_SPREAD_LEAST, _SPREAD_MOST = 1e-2, 5.0
+_SPREAD_LEAST, SPREAD_MOST = 1e-2, 5.0
 """Deviations of an index at which derivatives are taken: below the first nothing changes, beyond the last is noise."""
 
 
@@ -58,14 +58,19 @@ class Family:
 
     def normal_mean(self, center: float, spread: float) -> float:
         """Return the expected mean of a normal index."""
-        return float(NODE_WEIGHTS @ self.mean(center + min(spread, _SPREAD_MOST) * NODES))
+        return float(NODE_WEIGHTS @ self.mean(center + min(spread, SPREAD_MOST) * NODES))
+
+    def normal_variance(self, center: float, spread: float) -> float:
+        """Return the variance of the mean of a normal index."""
+        means = self.mean(center + min(spread, SPREAD_MOST) * NODES)
+        return float(NODE_WEIGHTS @ means**2 - (NODE_WEIGHTS @ means) ** 2)
 
     def slopes(self, rate: float, spread: float) -> tuple[float, float, float]:
         """Return the expected slope, and its first and second derivatives, of a normal index with a mean rate.
 
         By Stein's identity derivatives are expectations of the slope times Z/s and (Z² − 1)/s².
         """
-        s = min(max(spread, _SPREAD_LEAST), _SPREAD_MOST)
+        s = min(max(spread, _SPREAD_LEAST), SPREAD_MOST)
         weighted = NODE_WEIGHTS * self.slope(offset_of(self.mean, self.link, rate, s) + s * NODES)
         return float(weighted.sum()), float(weighted @ NODES) / s, float(weighted @ (NODES**2 - 1.0)) / s**2
 
@@ -96,8 +101,8 @@ def normal_information(family: Family, second: FloatArray, theta: FloatArray, ra
     :math:`w_0(\Sigma + \mu\mu^\top) + w_1(\mu q^\top + q\mu^\top) + w_2 qq^\top`: Stein's identity, twice.
     """
     mean, q, spread = index_direction(second, theta)
-    if spread > _SPREAD_MOST:
-        q *= _SPREAD_MOST / spread
+    if spread > SPREAD_MOST:
+        q *= SPREAD_MOST / spread
     w0, w1, w2 = family.slopes(rate, spread)
     cross = np.outer(mean, q)
     return w0 * second + w1 * (cross + cross.T) + w2 * np.outer(q, q), w0

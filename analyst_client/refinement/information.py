@@ -8,17 +8,18 @@ import numpy.typing as npt
 
 from analyst_client.errors import EstimationError
 from analyst_client.refinement.belief import Belief
-from analyst_client.refinement.generalized import Moments, RefinedGeneralized, bounded
+from analyst_client.refinement.family import index_direction
+from analyst_client.refinement.generalized import BEND, Gradient, Moments, RefinedGeneralized
 from analyst_client.refinement.requests import Measurement
 
 FloatArray = npt.NDArray[np.float64]
-STRENGTH_LEAST = 4.0
-"""Of the information over what is unsure of it, in its worst direction: below, normal intervals would be too short."""
+UNSURE_MOST = 0.4
+"""Of the information along a coefficient, relative: above it an interval has no end."""
 _VARIANCE_MISFIT = 0.25
 """How far Σ g gᵀ of a model that is a little wrong is expected to be from that of the family, relative."""
 _LEAST_SHARE = 0.25
 """Least variance of scores over that of the family, in any direction: below it noise is what was seen."""
-_ROUNDS, _STEP_MOST, _SETTLED = 12, 2.0, 0.01
+_ROUNDS = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +37,12 @@ class Likelihood:
     privacy : ndarray of shape (d, d)
         Covariance of what noise, curvature and what is unsure of H add to the score at θ.
     unsure : Uncertainty
+    counts : bool
+        Whether the variance of the family may be too small.
+    bend : float
+        How far H may change from here to the true coefficients, relative.
+    dispersion : float or None
+        Variance of residuals over that of the family, by Σ g gᵀ.
     """
 
     theta: FloatArray
@@ -44,50 +51,67 @@ class Likelihood:
     robust: FloatArray | None
     privacy: FloatArray
     unsure: "Uncertainty"
+    counts: bool
+    bend: float
+    dispersion: float | None
 
-    def covariance(self, forms: FloatArray, *, robust: bool = False) -> FloatArray:
+    def is_robust(self, robust: bool | None = None) -> bool:
+        """Return whether covariances rest on Σ g gᵀ: by default wherever it was bought, and always of counts.
+
+        Raises
+        ------
+        EstimationError
+            Where they would, and Σ g gᵀ is none.
+        """
+        wanted = (self.counts or self.robust is not None) if robust is None else robust
+        if wanted and self.robust is None:
+            raise EstimationError(
+                "the price was not enough for Σ g gᵀ, so there are no robust standard errors"
+                + (", and counts may vary by more than their mean: intervals have no end" if self.counts else "")
+                + ". At a higher price, or with more rows, a refinement buys it"
+            )
+        return wanted
+
+    def covariance(self, forms: FloatArray, *, robust: bool | None = None) -> FloatArray:
         r"""Return the covariance of linear forms of the coefficients.
 
         Parameters
         ----------
         forms : ndarray of shape (p, d)
-        robust : bool
-            By Σ g gᵀ in place of the family's variance.
+        robust : bool, optional
+            By Σ g gᵀ, or by the family's variance; see `is_robust`.
 
         Returns
         -------
         ndarray of shape (p, p)
+            With ∞ on its diagonal, and 0 beside it, of a form whose information noise could hide.
 
         Raises
         ------
         EstimationError
-            Where Σ g gᵀ was asked for and is none.
+            As `is_robust`.
 
         Notes
         -----
         It is :math:`C = H^{-1}(J + S)H^{-1}` with J the covariance of the score by sampling and S that of noise. What
         is unsure of H makes expected squares longer: variances grow by the factor 1 + 3r², with r the deviation of
-        :math:`u^\top Hu` over itself at :math:`u = H^{-1}c`. With Σ g gᵀ, one deviation of its noise is added.
+        :math:`u^\top Hu` over itself at :math:`u = H^{-1}c`, and how far H may change up to the true coefficients.
+        A form of which r is above `UNSURE_MOST` has no bound. With Σ g gᵀ, one deviation of its noise is added.
         """
-        J = self.sampling
-        if robust:
-            if self.robust is None:
-                raise EstimationError(
-                    "the price was not enough for Σ g gᵀ, so there are no robust standard errors: std_errors_ rest on "
-                    "the variance of the family. At a higher price, or with more rows, a refinement buys it"
-                )
-            J = self.robust
-        U = np.linalg.solve(self.information, forms.T)
+        is_robust = self.is_robust(robust)
+        J = self.robust if is_robust and self.robust is not None else self.sampling
+        U = np.linalg.solve(self.information, forms[:, : len(self.information)].T)
         found = U.T @ (J + self.privacy) @ U
-        longer = np.empty(len(forms))
+        longer = np.zeros(len(forms))
         for k, u in enumerate(U.T):
             form = float(u @ self.information @ u)
-            ratio = self.unsure.information_deviation(u) / form
-            variance = (1.0 + 3.0 * ratio**2) * float(found[k, k])
-            if robust:
-                variance += self.unsure.robust_deviation(u)
-            longer[k] = math.sqrt(variance / float(found[k, k]))
+            ratio = math.hypot(self.unsure.information_deviation(u) / form, self.bend)
+            if ratio < UNSURE_MOST:
+                variance = (1.0 + 3.0 * ratio**2) * float(found[k, k])
+                variance += self.unsure.robust_deviation(u) if is_robust else 0.0
+                longer[k] = math.sqrt(variance / float(found[k, k]))
         covariance: FloatArray = longer[:, None] * found * longer
+        covariance[np.diag_indices(len(forms))] += np.where(longer > 0.0, 0.0, np.inf)
         return covariance
 
 
@@ -129,49 +153,53 @@ def likelihood(found: RefinedGeneralized) -> Likelihood:
             "price, or with more rows, a refinement buys it"
         )
     theta, scores = found.theta, found.measurements[len(found.measurements) // 2 :]
-    moved = math.inf
-    for k in range(_ROUNDS):
-        belief = moments.linearised(theta, scores)
-        _check_strength(moments, belief.xtx, belief)
-        step = moments.origin + np.linalg.solve(belief.xtx, belief.xty) - theta
-        moved = math.sqrt(float(step @ moments.second @ step))
-        if moved < _SETTLED:
-            break
-        theta = theta + bounded(moments.second, step if k < _ROUNDS // 2 else step / 2.0, _STEP_MOST)
-    if moved > 10.0 * _SETTLED:
-        raise EstimationError(
-            "the last scores are too far from where their sum is 0 for intervals: at a higher price, or with more "
-            "rows, a refinement comes nearer"
-        )
-    H = belief.xtx
+    belief = moments.linearised(theta, scores)
+    H = definite(belief, moments.rows * moments.information(theta)[1])
     sampling = moments.family.dispersion * H
     meats = _weighed(moments, H, scores)
+    robust = _robust(sampling, moments, H, meats) if meats else None
+    privacy, beside = belief.score_covariance(moments.beside(theta)), moments.beside(theta)
+    far = _distance(moments, H, (sampling if robust is None else robust) + privacy, theta)
+    bend = (BEND * far * moments.rows * moments.information(theta)[1]) ** 2 * moments.second[: len(H), : len(H)]
+    step = np.asarray(np.linalg.solve(H, belief.xty - H @ beside), dtype=np.float64)
     return Likelihood(
-        theta,
+        moments.moved(theta, step),
         H,
         sampling,
-        _robust(sampling, moments, H, meats) if meats else None,
-        belief.score_covariance(theta - moments.origin),
+        robust,
+        privacy + bend,
         Uncertainty(belief, meats),
+        moments.family.name == "poisson",
+        BEND * math.sqrt(far),
+        moments.told_excess,
     )
 
 
-def _check_strength(moments: Moments, H: FloatArray, belief: Belief) -> None:
-    """Raise `EstimationError` where H could be next to nothing in some direction of standard terms."""
-    root = np.linalg.cholesky(moments.second)
-    inverse = np.linalg.inv(root)
-    eigenvalues, V = np.linalg.eigh(inverse @ H @ inverse.T)
-    for value, u in zip(eigenvalues, (inverse.T @ V).T, strict=True):
-        deviation = belief.xtx_deviation(u)
-        if value < STRENGTH_LEAST * deviation:
-            need = STRENGTH_LEAST * deviation / max(float(value), deviation / STRENGTH_LEAST)
-            raise EstimationError(
-                "noise could hide the information of some combination of the terms, so intervals have no end; coef_ "
-                f"and predictions are there. About {math.ceil(need)} times µ or the rows would do, or fewer terms"
-            )
+def definite(belief: Belief, scale: float) -> FloatArray:
+    """Return H as it is expected, with no eigenvalue below half of how unsure it is."""
+    eigenvalues, Q, sds = belief.eigen()
+    H: FloatArray = (Q * np.maximum(eigenvalues, np.maximum(0.5 * sds, 1e-6 * scale))) @ Q.T
+    return H
 
 
-def _weighed(moments: Moments, H: FloatArray, scores: tuple[Measurement, ...]) -> tuple[tuple[float, Measurement], ...]:
+def _distance(moments: Moments, H: FloatArray, noise: FloatArray, theta: FloatArray) -> float:
+    """Return the mean square by which the index of the true coefficients is expected to differ from that of these.
+
+    Under a normal prior by which each direction adds as much to the variance of the index: its size is the variance
+    that is found, and what is unsure of it.
+    """
+    second = moments.second[: len(H), : len(H)]
+    root = np.linalg.cholesky(second)
+    inner = np.linalg.solve(root, np.linalg.solve(root, H).T)
+    told = inner @ np.linalg.solve(np.linalg.solve(root, np.linalg.solve(root, noise).T), inner)
+    precisions = np.maximum(np.linalg.eigvalsh(told), 0.0)
+    found, far = index_direction(second, theta[: len(H)])[2] ** 2, 1.0
+    for _ in range(_ROUNDS):
+        far = float(np.sum(1.0 / (precisions + (len(H) - 1) / max(found + far, 1e-12))))
+    return far
+
+
+def _weighed(moments: Moments, H: FloatArray, scores: tuple[Gradient, ...]) -> tuple[tuple[float, Measurement], ...]:
     """Return measurements of Σ g gᵀ with their weights, which leave something to the family's variance."""
     bought = [one for one in scores if one.meat is not None]
     if not bought:
@@ -190,7 +218,7 @@ def _robust(
     left, J = 1.0, np.zeros_like(sampling)
     for weight, one in meats:
         assert one.meat is not None
-        inverse = np.linalg.inv(one.P)
+        inverse = np.linalg.inv(one.P[: len(H)])
         J += weight * inverse.T @ one.meat @ inverse
         left -= weight
     psi = np.mean([moments.dispersion(one, H) for _, one in meats])
@@ -204,7 +232,7 @@ def _robust(
 
 def _noise_of_form(one: Measurement, u: FloatArray) -> float:
     """Return the deviation of the noise of uᵀJu, J of Σ g gᵀ through directions P."""
-    squares = np.linalg.solve(one.P, u) ** 2
+    squares = np.linalg.solve(one.P[: len(u)], u) ** 2
     diagonal, beside = one.meat_sd, one.meat_sd_beside
     pairs = (float(squares.sum()) ** 2 - float(squares @ squares)) / 2.0
     return math.sqrt(float(squares @ squares) * diagonal**2 + 4.0 * pairs * beside**2)

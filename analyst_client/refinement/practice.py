@@ -102,7 +102,7 @@ class MadeUpRows:
     def __init__(self, problem: Problem, quote: Quote, declared: Sequence[Column]) -> None:
         self.count = int(min(max(problem.rows, 200.0), ROWS_MAX))
         self.weight = problem.rows / self.count
-        fields = [*problem.features, problem.target]
+        fields = [*problem.regressors, problem.target]
         names = list(dict.fromkeys(name for field in fields for name in field.expression.columns))
         columns = [column for column in declared if column.name in names]
         numeric = [column for column in columns if column.lower is not None and column.upper is not None]
@@ -195,7 +195,7 @@ class MadeUpRows:
 
 
 def _names(problem: Problem) -> set[str]:
-    return {name for field in problem.features for name in field.expression.columns}
+    return {name for field in problem.regressors for name in field.expression.columns}
 
 
 def _standard(values: FloatArray) -> FloatArray:
@@ -290,7 +290,7 @@ def _passes(
 ) -> bool:
     """Return whether the plan has room for the first features, as far as `steps` goes."""
     part = replace(problem, features=problem.features[:count])
-    features = [field.expression for field in part.features]
+    features = [field.expression for field in part.regressors]
     whole = ReleaseRequest(features, target=part.target.expression, rows="box", **part.paying(part.mu**2))
     try:
         _follow(part, rules, quote, MadeUpRows(part, quote(whole), declared), steps)

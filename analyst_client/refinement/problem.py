@@ -76,6 +76,8 @@ class Problem:
         The whole price, as µ: under zCDP it is √(2ρ), and noise is nearly the same.
     family : str
         ``"gaussian"``, of a number; ``"binomial"``, of a boolean; ``"poisson"``, of a number that is not negative.
+    offset : Field or None
+        A number that is added to the index of counts, such as the logarithm of an exposure: its coefficient is 1.
     accountant : str
         ``"gdp"`` or ``"zcdp"``, in whose unit parts of the price add up.
     options : tuple of (str, object)
@@ -89,10 +91,13 @@ class Problem:
     accountant: str = "gdp"
     options: tuple[tuple[str, Any], ...] = ()
     family: str = "gaussian"
+    offset: Field | None = None
 
     @classmethod
-    def of(cls, quote: Quote, features: Sequence[Expression], target: Expression, **members: Any) -> "Problem":
-        """Read a problem off a quote of its features and its target.
+    def of(
+        cls, quote: Quote, features: Sequence[Expression], target: Expression, *, offset: bool = False, **members: Any
+    ) -> "Problem":
+        """Read a problem off a quote of its features, the last of which may be an offset, and its target.
 
         Raises
         ------
@@ -123,12 +128,23 @@ class Problem:
                 f"a poisson refinement is of counts, and the bounds of {asked.name!r} begin below 0: ask for "
                 "family='gaussian'"
             )
-        return cls(fields, found, **members)
+        if not offset:
+            return cls(fields, found, **members)
+        if family != "poisson":
+            raise ValueError(f"an offset is of counts, and this refinement is {family}")
+        if not fields[-1].is_number:
+            raise ValueError(f"an offset is a number with bounds, and {fields[-1].name!r} is none")
+        return cls(fields[:-1], found, offset=fields[-1], **members)
+
+    @property
+    def regressors(self) -> tuple[Field, ...]:
+        """The features, and the offset last."""
+        return self.features if self.offset is None else (*self.features, self.offset)
 
     @property
     def numbers(self) -> tuple[Field, ...]:
-        """The features that are one number with bounds."""
-        return tuple(field for field in self.features if field.is_number)
+        """The regressors that are one number with bounds."""
+        return tuple(field for field in self.regressors if field.is_number)
 
     def paying(self, cost: float) -> dict[str, Any]:
         """Return the options of a request that costs so much of µ²."""

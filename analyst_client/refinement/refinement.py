@@ -93,9 +93,8 @@ class Refinement(Displayable):
     def save(self, path: str | Path) -> None:
         """Write the refinement to a file, with the exact texts of its releases."""
         problem = asdict(self.problem)
-        for field, kept in zip(
-            (*problem["features"], problem["target"]), (*self.problem.features, self.problem.target), strict=True
-        ):
+        fields = [*problem["features"], *([problem["offset"]] if problem["offset"] else []), problem["target"]]
+        for field, kept in zip(fields, (*self.problem.regressors, self.problem.target), strict=True):
             field["expression"] = kept.expression.to_json()
         problem["options"] = []  # what the requests said beside stands in the releases
         body = {
@@ -116,15 +115,18 @@ class Refinement(Displayable):
         try:
             problem = body.members["problem"]
             rules = rules_of(problem.get("family", "gaussian"))(**(FIRST_RULES | body.members["rules"]))
-            fields = [
-                Field(**(field | {"expression": read_expression(field["expression"])}))
-                for field in (*problem["features"], problem["target"])
-            ]
-            read = Problem(**(problem | {"features": tuple(fields[:-1]), "target": fields[-1], "options": ()}))
+            *features, target = map(_read_field, (*problem["features"], problem["target"]))
+            offset = _read_field(problem["offset"]) if problem.get("offset") else None
+            fields = {"features": tuple(features), "target": target, "offset": offset, "options": ()}
+            read = Problem(**(problem | fields))
         except (KeyError, TypeError, ValueError) as error:
             raise ServiceError(f"malformed refinement: {type(error).__name__}") from None
         codings = body.each("codings", Coding.read)
         return cls(read, rules, tuple(read_answer(text) for text in body.texts("releases")), tuple(codings))
+
+
+def _read_field(field: dict[str, Any]) -> Field:
+    return Field(**(field | {"expression": read_expression(field["expression"])}))
 
 
 def buy(

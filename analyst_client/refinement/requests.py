@@ -87,14 +87,14 @@ def standard_frame(
         As it is cut.
     """
     features = [
-        field.cut(places[field.name]) if field.name in places else field.expression for field in problem.features
+        field.cut(places[field.name]) if field.name in places else field.expression for field in problem.regressors
     ]
     cut = problem.target.cut(target) if problem.target.is_number else problem.target.expression
     request = ReleaseRequest(features, target=cut, rows="box", **problem.paying(problem.mu**2))
     quote: Coding = yield Question(request, is_quote=True)
     renamed = {
         name: places[field.name]
-        for field, name in zip(problem.features, quote.feature_names, strict=True)
+        for field, name in zip(problem.regressors, quote.feature_names, strict=True)
         if field.name in places
     }
     return Frame.of(quote.terms, quote.targets[0], renamed, target), features, cut

@@ -401,25 +401,30 @@ class GeneralizedRules(RefinementRules):
 
     Attributes
     ----------
+    looks : tuple of float
+        Less than in a linear model: columns are not cut, so looks serve to scale them alone.
+    cut : bool
+        Coefficients and intervals are of the columns as they are declared. Predictions gain nothing by a cut.
     target, target_least, target_most : float
         Share of the price for the base rate, or for where counts are: `target` over nµ, within the other two.
     least_rows : float
         Of nµ: below this the base rate alone is told.
-    gram, xtx, xty : float
+    gram, gram_least, xtx, xty : float
         XᵀX serves to whiten gradients and to guess the information, so it has less than in a linear model, where
         scores are exact in it. Xᵀy is the first gradient.
     affordable, radius : float
-        XᵀX has to have less noise than in a linear model, and its rows are weighted down less.
-    correlation, norm : float
-        Wider than in a linear model: a gradient is not linear where it is clipped.
-    norm_noise : float
-        Less than in a linear model, as residuals of a boolean have no long tails: noise of half the sampling variance
-        leaves a shift by clipping of a fraction of a standard error. It holds of the direction that is told least, as
-        columns that are nearly collinear are.
+        Its rows are weighted down less than in a linear model: what weights take from heavy tails would be missing in
+        the information. More noise is allowed, as scores and Σ g gᵀ correct it.
+    correlation : float
+        Wider than in a linear model.
+    norm, norm_noise : float
+        Gradients are clipped at `norm` times their root mean square, that of the rarer class where it is larger, or
+        farther out: as far as leaves the noise of later scores at `norm_noise` times their sampling variance. What
+        clipping takes is made up for as of normal terms, so that the rest is a small part of a standard error.
     norms : float
-        Share of a score's cost for the histogram of norms, which also tells what clipping may have moved.
+        Share of a score's cost for the histogram of norms, which tells how many rows were clipped beyond that.
     norm_most : float
-        Rows of a rare class, or of large counts, have gradients that are many times as long as others.
+        Rows with large counts have gradients that are many times as long as others.
     steps : int
         Fewer than in a linear model: the later ones are where the information is that of the solution, and must tell.
         Predictions of classes that hardly overlap gain by more of them, as 16 with a growth of 1.2.
@@ -430,9 +435,10 @@ class GeneralizedRules(RefinementRules):
     meat : float
         Share of a score's cost for Σ g gᵀ, at the last steps: it is the information at the solution.
     meat_steps : int
-        Number of these steps.
+        Number of these steps. Of counts the whole later half has it, to tell how far they vary.
     meat_affordable : float
-        It is bought where its noise, √(2d) d/(µ n) relative to the information, is below this.
+        It is bought where the noise of its trace, √d/(µ n) times the squared norm, is below this. Of a boolean, whose
+        variance the family tells, it is where that noise is below a d-th of it.
     step_most : float
         Longest move of the index η in a step, in standard deviations: noise goes no further.
     misfit : float
@@ -440,24 +446,24 @@ class GeneralizedRules(RefinementRules):
     """
 
     enough: float | None = None
-    looks: tuple[float, ...] = (0.04, 0.04, 0.05, 0.05, 0.1)
     look_clip: float = 3.0
-    grams: int = 1
-    gram_least: float = 0.4
-    widenings: int = 0
-    cut: bool = True
+    looks: tuple[float, ...] = (0.02, 0.02, 0.03, 0.03, 0.05)
+    cut: bool = False
+    grams: int = 5
+    gram_least: float = 0.2
+    widenings: int = 2
     target: float = 10.0
     target_least: float = 0.05
     target_most: float = 0.25
     least_rows: float = 30.0
-    gram: float = 0.3
+    gram: float = 0.4
     xtx: float = 0.85
     xty: float = 0.15
-    affordable: float = 0.15
+    affordable: float = 0.3
     radius: float = 0.7
     correlation: float = 0.25
     norm: float = 1.3
-    norm_noise: float = 0.5
+    norm_noise: float = 1.0
     norms: float = 0.06
     norm_most: float = 30.0
     steps: int = 7
@@ -465,9 +471,9 @@ class GeneralizedRules(RefinementRules):
     beyond: float = 2.0
     meat: float = 0.25
     meat_steps: int = 2
-    meat_affordable: float = 0.5
+    meat_affordable: float = 1.0
     step_most: float = 2.0
-    misfit: float = 0.05
+    misfit: float = 0.1
     means: tuple[float, ...] = (0.3, 0.3, 0.4)
 
     def rows_for_slopes(self, mu: float, columns: int) -> float:
@@ -489,23 +495,44 @@ class GeneralizedRules(RefinementRules):
         return self.least_rows / mu
 
     @classmethod
-    def for_intervals(cls, *, cut: bool = True, **rules: Any) -> "GeneralizedRules":
+    def for_intervals(cls, *, cut: bool = False, **rules: Any) -> "GeneralizedRules":
         """Return the rules for intervals, which are the default ones: they serve predictions and intervals alike.
 
         Parameters
         ----------
         cut : bool
-            Whether numbers are cut to the ranges that are found for them.
+            Whether numbers are cut to the ranges that are found for them, and coefficients are of these.
         **rules : object
             Others that differ.
         """
         return cls(cut=cut, **rules)
 
+    def gradient_norm(self, d: float, n: float, costs: Sequence[float], rarity: float) -> float:
+        """Return the norm of a gradient, over the root of its mean square.
+
+        Parameters
+        ----------
+        d : float
+            Numbers of a gradient.
+        n : float
+            Rows.
+        costs : sequence of float
+            Of scores, in µ².
+        rarity : float
+            Root mean square of a gradient of the rarer class, over that of all rows.
+
+        Returns
+        -------
+        float
+            At least `norm` times `rarity`.
+        """
+        return max(self.norm * rarity, super().first_norm(d, n, costs))
+
     def target_share(self, n_mu: float) -> float:
         """Return the share for the base rate, or for where counts are, of a price µ and n rows."""
         return min(max(self.target / n_mu, self.target_least), self.target_most)
 
-    def buys_meat(self, k: int, d: int, n: float, cost: float) -> bool:
+    def buys_meat(self, k: int, d: int, n: float, cost: float, ratio: float, *, counts: bool) -> bool:
         """Tell whether a step buys Σ g gᵀ.
 
         Parameters
@@ -518,11 +545,16 @@ class GeneralizedRules(RefinementRules):
             Rows.
         cost : float
             Of the step, in µ².
+        ratio : float
+            Norm of a gradient over the root of its mean square.
+        counts : bool
+            Whether there is no interval without it, so that its trace is enough.
 
         Returns
         -------
         bool
-            False where its noise would hide the information.
+            False where its noise would hide it.
         """
-        noise = math.sqrt(2.0 * d) * d / (math.sqrt(self.meat * cost) * n)
-        return k >= self.steps - self.meat_steps and noise < self.meat_affordable
+        noise = ratio**2 * math.sqrt(d) / (math.sqrt(self.meat * cost) * n)
+        first = self.steps // 2 if counts else self.steps - self.meat_steps
+        return k >= first and noise < self.meat_affordable / (1.0 if counts else d)

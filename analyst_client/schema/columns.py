@@ -31,11 +31,13 @@ class Column:
         Declared levels; of a boolean, the label of false and the label of true.
     unit : str or None
     description : str
+    whole : bool
+        Whether every value is a whole number, as counts are: declared, and checked when rows are registered.
 
     Examples
     --------
-    >>> Column.numeric("age", 50, 100, unit="years")
-    Column(name='age', type='numeric', missing='omit', lower=50.0, upper=100.0, levels=(), unit='years', description='')
+    >>> Column.numeric("age", 50, 100, unit="years")  # doctest: +ELLIPSIS
+    Column(name='age', type='numeric', missing='omit', lower=50.0, upper=100.0, levels=(), unit='years', ...)
     >>> Column.categorical("sex", ["F", "M"]).levels
     ('F', 'M')
     """
@@ -48,6 +50,7 @@ class Column:
     levels: tuple[str, ...] = ()
     unit: str | None = None
     description: str = ""
+    whole: bool = False
 
     def __post_init__(self) -> None:
         """Refuse a declaration that contradicts itself."""
@@ -163,6 +166,7 @@ class Column:
                 levels=fields.optional("levels", fields.texts) or (),
                 unit=fields.optional("unit", fields.text),
                 description=fields.optional("description", fields.text) or "",
+                whole=fields.optional("whole", fields.flag) or False,
             )
         except ValueError as error:
             raise ServiceError(f"malformed answer: {fields.where}: {error}") from None
@@ -366,7 +370,9 @@ def plain_term(column: Column) -> Term:
 def column_json(column: Column) -> dict[str, Any]:
     """Write a column as the wire does."""
     unused = ("levels",) if column.type == "numeric" else ("lower", "upper")
-    members = {name: value for name, value in vars(column).items() if name not in {*unused, "expression", "sources"}}
+    # Whether numbers are whole is declared with a dataset, and no answer repeats it.
+    left_out = {*unused, "whole", "expression", "sources"}
+    members = {name: value for name, value in vars(column).items() if name not in left_out}
     return members | ({"expression": column.expression.to_json()} if isinstance(column, DerivedColumn) else {})
 
 

@@ -132,4 +132,4 @@ def write_values(column: "Column") -> Inline:
         return write_words(column.levels)
     if column.lower is None or column.upper is None:
         return "any"
-    return f"{column.lower:g} to {column.upper:g}"
+    return f"{column.lower:g} to {column.upper:g}" + (", whole" if column.whole else "")

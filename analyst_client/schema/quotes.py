@@ -164,6 +164,10 @@ class AnyQuote(Displayable):
         """Say what is asked, and of which dataset."""
         return join(untrusted(self._asked()), quiet(" of "), untrusted(self.dataset))
 
+    def _request_shown(self) -> Mapping[str, Any]:
+        """Return the members of the request that decide what is released."""
+        return self.request
+
     def _noise_view(self) -> tuple[Block, ...]:
         """Show the noise."""
         deviations = aligned(list(self.noise.sd.values()))
@@ -259,7 +263,7 @@ def show_quote(quote: AnyQuote) -> View:
         ("affordable", "yes" if quote.affordable else strong("no")),
         ("answer shows", write_duration(quote.duration_s)),
         ("pass over rows", "yes" if quote.pass_over_rows else "no"),
-        *list_request(quote.request),
+        *list_request(quote._request_shown()),
     ]
     if quote.answer_bytes_left < _MANY_ANSWERS * quote.answer_bytes:
         stated.append(("space for answers", write_space(quote.answer_bytes, quote.answer_bytes_left)))

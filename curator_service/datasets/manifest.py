@@ -2,6 +2,7 @@
 
 import datetime
 import hashlib
+import operator
 import re
 import tomllib
 from collections.abc import Iterator
@@ -142,6 +143,7 @@ class ColumnDeclaration(BaseModel):
     description: Text = ""
     lower: float | None = None
     upper: float | None = None
+    whole: bool = Field(False, strict=True, exclude_if=operator.not_)
     levels: tuple[AnyLevel, ...] = Field((), max_length=LEVELS_MAX)
     missing: MissingRule = MissingRule.OMIT
     source: Header | None = Field(None, exclude_if=_is_unset)
@@ -183,6 +185,9 @@ class ColumnDeclaration(BaseModel):
             raise ValueError(f"a {self.type} column has levels, not bounds")
         if self.lower is not None and self.upper is not None:
             center_and_scale(self.lower, self.upper)
+        bounds = [bound for bound in (self.lower, self.upper) if bound is not None]
+        if self.whole and (not numeric or self.format or any(bound % 1.0 for bound in bounds)):
+            raise ValueError("whole is of a numeric column that is no date, with bounds that are whole numbers")
         if self.type is ColumnType.CATEGORICAL and len(self.levels) < 2:
             raise ValueError("a categorical column needs at least two declared levels")
         if self.type is ColumnType.BOOLEAN and len(self.levels) not in {0, 2}:

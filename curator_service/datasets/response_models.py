@@ -38,6 +38,7 @@ class DeclaredNumericColumn(NumericColumn):
     """A column of numbers, as a dataset declares it."""
 
     description: str
+    whole: Annotated[bool, Field(description="Whether every value is a whole number, as counts are")] = False
 
 
 class DeclaredLevelsColumn(LevelsColumn):

@@ -31,7 +31,12 @@ def render_dataset(dataset: Dataset, public_count: int | None, kinds: list[str],
         "row_capacity": manifest.row_capacity,
         "rows_per_person": manifest.rows_per_person,
         "rows": public_count,
-        "columns": [render_column(c.column) | {"description": c.description} for c in manifest.columns],
+        "columns": [
+            render_column(c.column)
+            | {"description": c.description}
+            | ({"whole": c.whole} if c.type is ColumnType.NUMERIC else {})
+            for c in manifest.columns
+        ],
         "kinds": kinds,
         "row_maps": ROW_MAPS,
         "mechanisms": ["laplace"] if dataset.accountant is PURE else ["gaussian", "laplace"],

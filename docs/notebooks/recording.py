@@ -65,8 +65,9 @@ def ask(client: CuratorClient, recorder: Recorder) -> Release:
         print(refusal)
     # Fresh, because a request is answered from a stored release that is quieter.
     client.quote("flchain", **REQUEST, epsilon=0.1, fresh=True)
+    kept = len(recorder.answers)
     while is_definite(client.release("flchain", **REQUEST, epsilon=0.1, fresh=True)):
-        del recorder.answers[-1]  # the page shows what too small an ε may look like, as about every second draw does
+        del recorder.answers[kept:]  # the page shows what too small an ε may look like, as about every second draw does
     return release
 
 

@@ -70,7 +70,7 @@ def test_from_a_question_to_a_checkable_output(
         )
         (permit, plain) = client.permits()
         assert (permit.project, permit.limits, plain.project) == ("kidney", {"town": 10**10}, "")
-        release = client.release("cohort", ["age"], target="kappa", mu=0.02, project="kidney")
+        release = client.release("cohort", ["age"], target="kappa", rows="box", mu=0.02, project="kidney")
         assert release.receipt["permit"] == permit.id
         release.save(tmp_path / "release.json")
         keys = tmp_path / "keys.json"

@@ -60,23 +60,29 @@ def test_budget(client: CuratorClient) -> None:
 
 
 def test_quote_release_fit_list_and_fetch(client: CuratorClient, tmp_path: Path) -> None:
-    quote = client.quote("cohort", FEATURES, target="kappa", epsilon=0.3, delta=1e-6)
+    quote = client.quote("cohort", FEATURES, target="kappa", rows="ball", epsilon=0.3, delta=1e-6)
     assert quote.affordable
     assert (quote.pass_over_rows, quote.stored_release, quote.derivable_from, quote.offers) == (True, None, None, ())
     assert quote.duration_s > 0.0
     assert 4096 < quote.answer_bytes < quote.answer_bytes_left
-    release = client.release("cohort", FEATURES, target="kappa", epsilon=0.3, delta=1e-6)
+    release = client.release("cohort", FEATURES, target="kappa", rows="ball", epsilon=0.3, delta=1e-6)
     assert release.answer == "new"
     assert release.terms == quote.terms
     assert release.noise == quote.noise
     assert release.cost.units == quote.cost.units
     assert release.verify()
-    again = client.release("cohort", FEATURES, target="kappa", epsilon=0.3, delta=1e-6)
+    again = client.release("cohort", FEATURES, target="kappa", rows="ball", epsilon=0.3, delta=1e-6)
     assert again.answer == "stored"
     assert again == release
-    assert client.quote("cohort", FEATURES, target="kappa", epsilon=0.3, delta=1e-6).stored_release == release.id
-    assert client.quote("cohort", FEATURES, target="kappa", epsilon=0.2, delta=1e-6).stored_release == release.id
-    louder = client.quote("cohort", FEATURES, target="kappa", epsilon=0.4, delta=1e-6)
+    assert (
+        client.quote("cohort", FEATURES, target="kappa", rows="ball", epsilon=0.3, delta=1e-6).stored_release
+        == release.id
+    )
+    assert (
+        client.quote("cohort", FEATURES, target="kappa", rows="ball", epsilon=0.2, delta=1e-6).stored_release
+        == release.id
+    )
+    louder = client.quote("cohort", FEATURES, target="kappa", rows="ball", epsilon=0.4, delta=1e-6)
     assert louder.stored_release is None
     (offer,) = louder.offers
     assert offer.release_id == release.id

@@ -193,7 +193,7 @@ def test_one_curator_under_two_names_is_refused(towns: tuple[Curators, dict[str,
 
 def test_what_is_stored_needs_no_reservation(towns: tuple[Curators, dict[str, Wire]]) -> None:
     curators, wires = towns
-    bought = curators.clients["north"].release("cohort", ["age", "sex"], **ASKED)
+    bought = curators.clients["north"].release("cohort", ["age", "sex"], idempotency_key="in-one-step", **ASKED)
     before = spent(curators, "north")
     plan = curators.plan({"north": "cohort"}, ["age", "sex"], **ASKED)
     assert plan.is_affordable

@@ -255,7 +255,7 @@ def test_spending_is_written_for_programs_and_spreadsheets(served: tuple[World, 
     world, url = served
     audra = Desk(url, world.tokens["audra"])
     with CuratorClient(url, world.tokens["ben"], memory=None) as client:
-        release = client.release("cohort", ["age"], target="kappa", mu=0.02)
+        release = client.release("cohort", ["age"], target="kappa", rows="box", mu=0.02)
     (line,) = audra.run("spending", "--format", "jsonl", "--by", "analyst", "--population", "town")[1].splitlines()
     assert json.loads(line)["group"] == {"analyst": "ben"}
     head, *rows = audra.run("spending", "--format", "csv", "--by", "analyst", "--by", "month")[1].splitlines()

@@ -66,7 +66,7 @@ def test_somebody_signs_in_with_a_code_and_is_charged(place: tuple[World, str], 
         assert found.authenticated_by == "provider"
         assert client.datasets() == ()
         world.curator.permits.grant("login.ada", "cohort", actor="operator:test")
-        client.release("cohort", ["age"], target="kappa", mu=0.05)
+        client.release("cohort", ["age"], target="kappa", rows="box", mu=0.05)
         kept = memory.with_name("seen.json.sign-in")
         assert stat.S_IMODE(kept.stat().st_mode) == 0o600
         # The provider lets an access token live for a minute: it is renewed before, and a refused one at once.
@@ -93,7 +93,7 @@ def test_groups_decide_the_roles(place: tuple[World, str]) -> None:
     with CuratorClient.sign_in(url, show=typing_as("olga"), memory=None) as client:
         assert client.whoami().roles == ("privacy_officer",)
         with pytest.raises(PermissionDeniedError):
-            client.release("cohort", ["age"], target="kappa", mu=0.05)
+            client.release("cohort", ["age"], target="kappa", rows="box", mu=0.05)
 
 
 def test_an_officer_signs_in_once_and_administers_from_afar(

@@ -321,7 +321,6 @@ def test_the_key_is_of_all_that_decides_the_steps(world: World, monkeypatch: pyt
         {"where": "age > 60"},
         {"rules": RefinementRules(clip=4.0)},
         {"target": "alive", "family": "binomial", "rules": None},
-        {"family": "poisson", "rules": None},
     ]
     for change in changes:
         ask(client, ["age"], **change)

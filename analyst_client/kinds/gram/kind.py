@@ -2,17 +2,17 @@
 
 from analyst_client.kinds.base import Kind
 from analyst_client.kinds.gram import KIND
-from analyst_client.kinds.gram.saving import SELECTION, unwrap
+from analyst_client.kinds.gram.saving import SELECTION, STEPS, unwrap, unwrap_steps
 from analyst_client.schema.answers import Answer
 from analyst_client.schema.quotes import AnyQuote
 from analyst_client.schema.wire import Fields
 
 
 class Gram(Kind):
-    """Noisy sufficient statistics; a saved part of them holds the whole."""
+    """Noisy sufficient statistics; a saved part holds the whole, and a release of several steps all of them."""
 
     name = KIND
-    saved_names = (SELECTION,)
+    saved_names = (SELECTION, STEPS)
 
     def read_answer(self, text: str, answered: str | None = None) -> Answer:
         """Read noisy sufficient statistics, or a part of them."""
@@ -26,10 +26,12 @@ class Gram(Kind):
 
         return Quote.read(fields)
 
-    def find_whole(self, body: Fields) -> str | None:
-        """Return the whole of a part."""
-        part = unwrap(body)
-        return None if part is None else part.text
+    def find_wholes(self, body: Fields) -> tuple[str, ...]:
+        """Return the whole of a part, or a release and its steps."""
+        if (part := unwrap(body)) is not None:
+            return (part.text,)
+        found = unwrap_steps(body)
+        return () if found is None else (found[0], *found[1])
 
 
 GRAM = Gram()

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from analyst_client.display.model import Block, Inline, Table, aligned, join, quiet, table, untrusted
 from analyst_client.kinds.combinations import Combinations
@@ -12,6 +12,9 @@ from analyst_client.schema.quotes import AnyQuote, read_quote
 from analyst_client.schema.wire import Fields
 from analyst_client.terms.expression import Expression
 from analyst_client.terms.matching import match_features
+
+if TYPE_CHECKING:
+    from analyst_client.kinds.gram.two_steps import TwoSteps
 
 STATISTICS = ("xtx_diagonal", "xtx_offdiagonal", "xty", "yty", "lambda_min")
 
@@ -69,7 +72,10 @@ class Quote(AnyQuote):
     posted : Combinations or None
         The weights of these combinations.
     noise : Noise
-        Standard deviation of the noise of each statistic.
+        Standard deviation of the noise of each statistic; where the row map is chosen in two steps, that of the norm
+        which public numbers alone would choose.
+    steps : TwoSteps or None
+        Outcomes of two steps, where these choose the row map: the first, and both ends of what the second may be.
     dataset, kind : str
     cost : Cost
         The charge, if it is asked for.
@@ -100,6 +106,7 @@ class Quote(AnyQuote):
     expressions: Mapping[str, Expression] = field(compare=False)
     combined: tuple[Term, ...] = ()
     posted: Combinations | None = None
+    steps: "TwoSteps | None" = None
 
     @property
     def sums(self) -> dict[str, float]:
@@ -155,8 +162,13 @@ class Quote(AnyQuote):
     def _caption(self) -> Inline:
         return write_formula(self.dataset, self.feature_names, self.targets)
 
+    def _request_shown(self) -> Mapping[str, Any]:
+        return self.request if self.steps is None else {k: v for k, v in self.request.items() if k != "rows"}
+
     def _noise_view(self) -> tuple[Block, ...]:
-        return (list_noise(self.noise, len(self.terms), len(self.targets)),)
+        if self.steps is None:
+            return (list_noise(self.noise, len(self.terms), len(self.targets)),)
+        return self.steps.list_noise(len(self.terms), len(self.targets))
 
 
 def order_terms(terms: Sequence[Term], features: Sequence[str]) -> list[int]:
@@ -171,8 +183,8 @@ def write_formula(dataset: str, features: Sequence[str], targets: Sequence[Term]
     return join(*explained, write_words(features), quiet(" of "), untrusted(dataset))
 
 
-def list_noise(noise: Noise, terms: int, targets: int) -> Table:
-    """Return the table of the noise of each statistic."""
+def list_noise(noise: Noise, terms: int, targets: int, *, under: str = "") -> Table:
+    """Return the table of the noise of each statistic, under a row map where that is said."""
     named = {
         "XᵀX, diagonal": (noise.xtx_diagonal, terms),
         "XᵀX, off-diagonal": (noise.xtx_offdiagonal, terms * (terms - 1) // 2),
@@ -183,5 +195,5 @@ def list_noise(noise: Noise, terms: int, targets: int) -> Table:
     stated = [(name, count, sd) for name, (sd, count) in named.items() if sd is not None]
     deviations = aligned([sd for _, _, sd in stated])
     rows = [(name, f"{count:,}", sd) for (name, count, _), sd in zip(stated, deviations, strict=True)]
-    caption = join("Noise ", quiet("(", untrusted(noise.distribution), ", in scaled units)"))
+    caption = join("Noise ", under, quiet("(", untrusted(noise.distribution), ", in scaled units)"))
     return table(caption, ("statistic", "entries", "standard deviation"), rows, numeric=(1, 2))

@@ -19,10 +19,11 @@ from analyst_client.kinds.gram.exports.programs import Package, find_package, wr
 from analyst_client.kinds.gram.local import Coding, coding_of, write_public, write_release
 from analyst_client.kinds.gram.quote import Noise, list_noise, write_formula
 from analyst_client.kinds.gram.rows import LINEAR, asked_combinations
-from analyst_client.kinds.gram.saving import unwrap, wrap
+from analyst_client.kinds.gram.saving import unwrap, unwrap_steps, wrap, wrap_steps
 from analyst_client.kinds.gram.selection import find_part, select_statistics
 from analyst_client.kinds.gram.statistics import NoisyStatistics, read_statistics
 from analyst_client.kinds.published import PublishedAnswer, list_published, read_published
+from analyst_client.kinds.score.release import ScoreRelease
 from analyst_client.ledger.files import replace_file
 from analyst_client.schema.amounts import write_cost
 from analyst_client.schema.columns import Column
@@ -80,6 +81,8 @@ class Release(NoisyStatistics, PublishedAnswer):
     derived_from : str or None
     selected_from : Release or None
         The whole that this is a part of, see `select`.
+    steps : tuple of ScoreRelease
+        Counts of rows by their length, where the row map was chosen by them. A file keeps them, and their receipt.
 
     Examples
     --------
@@ -91,6 +94,7 @@ class Release(NoisyStatistics, PublishedAnswer):
     """
 
     selected_from: "Release | None" = None
+    steps: tuple[ScoreRelease, ...] = ()
 
     @property
     def row_map(self) -> str | None:
@@ -211,13 +215,20 @@ class Release(NoisyStatistics, PublishedAnswer):
         return show_release(self)
 
     @property
-    def _signed_text(self) -> str:
-        """The whole answer's: nobody signed what stands beside it."""
-        return (self.selected_from or self).text
+    def _signed_texts(self) -> tuple[str, ...]:
+        """The whole answer's, and those of its steps: nobody signed what stands beside these."""
+        return ((self.selected_from or self).text, *(step.text for step in self.steps))
+
+    @property
+    def _saved_text(self) -> str:
+        """A part's own text holds its steps already."""
+        if not self.steps or self.selected_from is not None:
+            return self.text
+        return wrap_steps(self.text, [step.text for step in self.steps])
 
     def __reduce__(self) -> "tuple[Callable[..., Release], tuple[Any, ...]]":
         """Pickle the text and the order of columns: read anew, the arrays are read-only again."""
-        return _read_arranged, (self.text, self.answer, self.feature_names, self.target_names)
+        return _read_arranged, (self._saved_text, self.answer, self.feature_names, self.target_names)
 
     def _arranged(self, features: Sequence[str], targets: Sequence[str]) -> "Release":
         """Return the same release, with the same text, with its columns in another order.
@@ -312,7 +323,10 @@ class Release(NoisyStatistics, PublishedAnswer):
         if (features, targets) == (whole.feature_names, whole.target_names):
             return whole
         return replace(
-            whole, text=wrap(whole.text, features, targets), selected_from=whole, **select_statistics(whole, part)
+            whole,
+            text=wrap(whole._saved_text, features, targets),
+            selected_from=whole,
+            **select_statistics(whole, part),
         )
 
     def export(
@@ -384,6 +398,8 @@ class Release(NoisyStatistics, PublishedAnswer):
         body = Fields(parse_json(text))
         if (part := unwrap(body)) is not None:
             return cls.from_text(part.text, answer)._select(part.features, part.targets)
+        if (found := unwrap_steps(body)) is not None:
+            return replace(cls.from_text(found[0], answer), steps=tuple(map(ScoreRelease.from_text, found[1])))
         if body.text("kind") != KIND:
             raise body.fault("kind", f"{KIND!r}, the kind of this release")
         return cls(
@@ -531,6 +547,8 @@ def _read_arranged(text: str, answer: str | None, features: Sequence[str], targe
 
 def show_release(release: Release) -> View:
     """Show what was released, its cost and its noise; terms and receipt on demand."""
+    from analyst_client.kinds.gram.two_steps import describe_choice  # noqa: PLC0415 -- it reads releases itself
+
     stated = list_published(release)
     if release.selected_from is not None:
         whole = release.selected_from
@@ -538,6 +556,8 @@ def show_release(release: Release) -> View:
     if release.cost is not None:
         stated.append(("cost", write_cost(release.cost)))
     stated += list_request(release.request)
+    if (choice := describe_choice(release)) is not None:
+        stated.append(("chosen", choice))
     heads = ("term", "kind", "column", "center", "scale", "unit")
     terms = [
         (term.name, term.kind, term.column or "", number(term.center), number(term.scale), term.unit or "")

@@ -1,4 +1,4 @@
-"""Saved releases: a part is saved as the whole answer, beside what was selected of it."""
+"""Saved releases: a part is saved as the whole answer, and a release of several steps as the answers of all."""
 
 import json
 from collections.abc import Sequence
@@ -9,6 +9,8 @@ from analyst_client.schema.wire import Fields
 
 SELECTION = "selection"
 """Kind of a file that holds a part; no curator answers so."""
+STEPS = "steps"
+"""Kind of a file that holds a release and the answers of the steps beside it; no curator answers so."""
 
 
 class Selection(NamedTuple):
@@ -38,3 +40,23 @@ def unwrap(body: Fields) -> Selection | None:
     if body.members.keys() != {"kind", *Selection._fields[1:], "of"}:
         raise ServiceError("malformed answer: a part states its features, its targets and its whole, and nothing else")
     return Selection(body.text("of"), body.texts("features"), body.texts("targets"))
+
+
+def wrap_steps(text: str, steps: Sequence[str]) -> str:
+    """Write a release and the answers of its other steps, character by character."""
+    return json.dumps({"kind": STEPS, "steps": list(steps), "of": text}, separators=(",", ":"), ensure_ascii=False)
+
+
+def unwrap_steps(body: Fields) -> tuple[str, tuple[str, ...]] | None:
+    """Read what `wrap_steps` wrote: the release and its steps; None for any other text.
+
+    Raises
+    ------
+    ServiceError
+        When it says more or less.
+    """
+    if body.members.get("kind") != STEPS:
+        return None
+    if body.members.keys() != {"kind", "steps", "of"}:
+        raise ServiceError("malformed answer: a release of several steps states them and itself, and nothing else")
+    return body.text("of"), body.texts("steps")

@@ -222,6 +222,10 @@ class _ColumnCoder:
         if self.column.type is ColumnType.NUMERIC:
             read = self._read_instants if self._declaration.format else self._read_numbers
             numbers = read(array, wrong)
+            if self._declaration.whole:
+                broken = (numbers % 1.0 != 0.0) & ~np.isnan(numbers)
+                wrong.add(broken, "value is not a whole number, and the manifest declares it whole")
+                numbers = np.where(broken, np.nan, numbers)
             stored, values = to_stored(numbers, self.column.lower, self.column.upper), code_numbers(numbers)
         else:
             stored = self._read_levels(array, wrong)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from analyst_client import Column, CuratorClient, Noise, Release
 from analyst_client.inference.noise import NoiseLaw
+from analyst_client.kinds.gram.request import ReleaseRequest
 
 TOKEN = "token-with-a-secret-in-it"
 URL = "https://curator.example"
@@ -291,8 +292,12 @@ class Curator:
 
 
 def ask(client: CuratorClient, **changes: Any) -> Release:
+    """Ask in one request, which is given whole: its row map is the curator's to choose."""
+    waiting = {
+        name: changes.pop(name) for name in ("idempotency_key", "respond_async", "wait_s", "even_so") if name in changes
+    }
     arguments: dict[str, Any] = {"target": "kappa", "epsilon": 1.0, "delta": 1e-6} | changes
-    return client.release("flchain", ["age", "sex"], **arguments)
+    return client.release("flchain", ReleaseRequest(["age", "sex"], **arguments), **waiting)
 
 
 def release_of_rows(

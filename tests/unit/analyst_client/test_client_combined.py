@@ -62,7 +62,7 @@ def test_an_answer_is_read_in_the_order_that_was_asked() -> None:
 
 
 def test_other_combinations_than_were_asked_are_refused() -> None:
-    for rows in (CombinedRows(MATRIX, norm=2.0), "box", None):
+    for rows in (CombinedRows(MATRIX, norm=2.0), "box", "ball"):
         client = Curator(released(with_receipt(combined_body()))).client()
         with pytest.raises(ServiceError, match="combined otherwise than was asked"):
             client.release("flchain", ["age", "sex"], target="kappa", mu=0.2, rows=rows)

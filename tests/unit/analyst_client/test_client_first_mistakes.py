@@ -93,7 +93,7 @@ def test_a_term_of_a_formula_is_not_asked_by_itself_and_an_object_is(features: A
     with pytest.raises(ValueError, match=r"names of columns or expressions, .*such as log\(col\('kappa'\)\)"):
         client.quote("flchain", features, target="kappa", **PRICE)
     assert curator.requests == []
-    client.quote("flchain", ["age", log(col("creatinine"))], target="kappa", **PRICE)
+    client.quote("flchain", ["age", log(col("creatinine"))], target="kappa", rows="box", **PRICE)
     assert curator.bodies[0]["features"] == ["age", {"log": ["creatinine"]}]
 
 
@@ -101,7 +101,7 @@ def test_a_target_is_one_name_and_several_are_targets() -> None:
     curator, client = quoted()
     with pytest.raises(ValueError, match=r"target is one name, such as target='kappa'; several .* targets="):
         client.quote("flchain", ["age"], target=["kappa"], **PRICE)  # type: ignore[arg-type]
-    client.quote("flchain", ["age"], targets=["kappa"], **PRICE)
+    client.quote("flchain", ["age"], targets=["kappa"], rows="box", **PRICE)
     assert curator.bodies[0]["targets"] == ["kappa"]
 
 
@@ -121,7 +121,7 @@ def test_an_argument_of_another_name_is_answered_with_its_own(method: str) -> No
 
 def test_what_the_messages_led_to_is_asked() -> None:
     curator, client = quoted()
-    assert client.quote("flchain", ["age"], target="kappa", epsilon=1, delta=1e-6).affordable
+    assert client.quote("flchain", ["age"], target="kappa", epsilon=1, delta=1e-6, rows="box").affordable
     assert curator.bodies[0]["price"] == {"epsilon": 1.0, "delta": 1e-6}
 
 

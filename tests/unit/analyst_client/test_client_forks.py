@@ -197,7 +197,7 @@ def test_checkpoint_is_that_of_the_datasets_own_population() -> None:
     curator = Curator(released(), released(other), problem("not-found", 404))
     client = curator.client()
     ask(client)
-    client.release("other", ["age", "sex"], target="kappa", mu=0.1)
+    client.release("other", ["age", "sex"], target="kappa", mu=0.1, rows="box")
     with pytest.raises(RequestInvalidError):
         client.budget("other")
     assert curator.checkpoints == [None, None, town.checkpoint]

@@ -94,7 +94,7 @@ def test_budget_without_a_checkpoint_is_a_service_error(checkpoint: Any) -> None
 
 def test_quote_is_read_and_carries_no_key() -> None:
     curator = answered(QUOTE)
-    quote = curator.client().quote("flchain", ["age"], target="kappa", mu=0.2)
+    quote = curator.client().quote("flchain", ["age"], target="kappa", mu=0.2, rows="ball")
     assert (quote.cost.mu, quote.noise.xty, quote.affordable, quote.stored_release) == (0.2367, 9.1, True, None)
     assert (quote.duration_s, quote.derivable_from, quote.offers) == (0.0, None, ())
     assert (quote.answer_bytes, quote.answer_bytes_left) == (4621, 1_073_741_824)

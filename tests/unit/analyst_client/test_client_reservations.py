@@ -177,7 +177,7 @@ def test_release_and_quote_name_who_pays(named: dict[str, str]) -> None:
     curator = Curator(released(), httpx.Response(200, content=compact(QUOTE)), released(answer="stored"))
     client = curator.client()
     ask(client, **named)
-    client.quote("flchain", ["age", "sex"], target="kappa", **PRICE, **named)
+    client.quote("flchain", ["age", "sex"], target="kappa", rows="box", **PRICE, **named)
     client.submit_release("flchain", ["age", "sex"], target="kappa", **PRICE, **named)
     for body in curator.bodies:
         assert {name: body[name] for name in ("project", "reservation") if name in body} == named

@@ -236,7 +236,7 @@ def test_a_charge_is_sent_again_with_its_own_key_after_a_renewal() -> None:
 
     client = CuratorClient(URL, signed_in, transport=httpx.MockTransport(answer), memory=None, max_attempts=1)
     with pytest.raises(CuratorError):
-        client.release("flchain", ["age"], target="kappa", mu=0.1, even_so=True)
+        client.release("flchain", ["age"], target="kappa", mu=0.1, rows="box", even_so=True)
     assert len(keys) == 2
     assert keys[0] == keys[1]
 

@@ -114,6 +114,7 @@ BAD: list[tuple[str, dict[str, Any], pa.Array, str]] = [
     ("far date", DATES, pa.array([2**62], pa.timestamp("us")), "no instant of the years"),
     ("nested", NUMERIC, pa.array([[1.0]]), "nested values"),
     ("binary", TEXTS, pa.array([b"a"]), "column 'x': the column holds"),
+    ("fraction where whole", NUMERIC | {"whole": True}, pa.array([3, 1.5]), "the value is not a whole number"),
     ("missing where complete", NUMERIC | {"missing": "complete"}, pa.array([1, None]), "row 2, column 'x': the value"),
 ]  # fmt: skip
 

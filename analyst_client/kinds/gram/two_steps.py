@@ -1,0 +1,271 @@
+r"""The row map of one release, chosen in two charged steps: noisy counts of rows by their length, then the release.
+
+The first step costs `SHARE` of the price. It is the histogram of norms of a score whose residual is 1 in every row, so
+that a row's gradient is its scaled terms x without the constant. The second is the release itself, with the norm that
+`choose_rows` reads off the counts. So the choice rests on public numbers and on what was paid for, never on rows.
+
+Notes
+-----
+A row counts with the weight :math:`w^2 = \min(1, R^2/(1 + \lVert x\rVert^2))`. With :math:`N = \sum w^2` the squared
+length of a typical slope's interval is about :math:`S/N + QR^2/N^2`: sampling error, and the noise in Xᵀy. As
+:math:`dN/d\log R = 2pN`, with p the part of N that belongs to rows longer than R, it is least where
+
+.. math:: p = \frac{u}{1 + 2u},\qquad u = \frac{QR^2/N^2}{S/N}.
+
+The rule takes the widest R at which p is at least that, about the median of rows where noise outweighs sampling error;
+and the box where its own u is below a fiftieth. Residuals and slopes are not known then: constants stand for them.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any, TypeGuard, TypeVar
+
+import numpy as np
+
+from analyst_client.display.model import Block, Note, number
+from analyst_client.errors import RequestInvalidError
+from analyst_client.kinds.arrays import FloatArray
+from analyst_client.kinds.gram.quote import Quote, list_noise
+from analyst_client.kinds.gram.release import Release
+from analyst_client.kinds.gram.request import ReleaseRequest
+from analyst_client.kinds.score import NORMS
+from analyst_client.kinds.score.quote import ScoreQuote
+from analyst_client.kinds.score.release import NORM_EDGES, ScoreRelease
+from analyst_client.kinds.score.request import ScoreRequest
+from analyst_client.schema.columns import Term
+from analyst_client.terms.expression import Expression
+
+SHARE = 0.02
+"""Part of the price for the counts: a twentieth chose no better norms (``bench/row_maps.py``)."""
+SPENT = 1.0 - 1e-9
+"""Part of each step's price that is asked for: a curator rounds each cost up."""
+BITS = 12
+"""Binary digits of a posted direction."""
+SURE = 6.0
+"""Deviations of its noise by which the count of all rows must exceed 0; else the small norm is taken."""
+BOX_BELOW = 0.02
+"""Ratio of noise to sampling variance under the box below which it is taken: intervals are then 1 % longer at most,
+and every row counts alike."""
+STEPS = 36
+"""Norms that are tried below the longest row's: R² comes 1.26 times nearer to 1 with each."""
+POINTS = 6
+"""Places within a bin over which its rows are spread, evenly in the logarithm of the length."""
+RESIDUAL_SD = 0.25
+"""Residual deviation that is assumed, of a target within [−1, 1]."""
+VARYING = 0.5
+"""Part of the mean square of a scaled term that is assumed to be variance about its mean."""
+
+
+Asking = TypeVar("Asking", ReleaseRequest, ScoreRequest)
+
+
+def leaves_row_map(request: Any) -> TypeGuard[ReleaseRequest]:
+    """Return whether two steps may choose the row map: where nothing of the request says or presumes one.
+
+    They need Gaussian noise, a constant, a target, and XᵀX with Xᵀy.
+    """
+    if not isinstance(request, ReleaseRequest):
+        return False
+    said = (request.rows, request.norm, request.expected_rows, request.calibration)
+    statistics = {"xtx", "xty"} if request.statistics is None else set(request.statistics)
+    return (
+        all(value is None for value in said)
+        and request.mechanism in {None, "gaussian"}
+        and request.intercept
+        and bool(request.named_targets)
+        and {"xtx", "xty"} <= statistics
+    )
+
+
+def count_groups(quote: Quote | Release) -> int:
+    """Return the square of the longest possible row, without the constant: 1 for each group of terms."""
+    return len({term.group for term in quote.terms if term.kind != "constant"})
+
+
+def paying(request: Asking, quote: Quote, share: float, **changes: Any) -> Asking:
+    """Return a request at a part of a quoted price."""
+    options: dict[str, Any] = dict.fromkeys(("epsilon", "delta", "mu", "rho"))
+    return replace(request, **(options | _part(quote, share * SPENT) | changes))
+
+
+def _part(quote: Quote, share: float) -> dict[str, float]:
+    mu, rho = quote.cost.mu, quote.cost.rho
+    return {"mu": mu * math.sqrt(share)} if mu is not None else {"rho": (rho or 0.0) * share}
+
+
+def norms_request(request: ReleaseRequest, quote: Quote) -> ScoreRequest:
+    """Return the first step of a release: counts of rows by ‖x‖, the terms without the constant.
+
+    Parameters
+    ----------
+    request : ReleaseRequest
+    quote : Quote
+        Of that request, at the whole price.
+    """
+    targets = zip(request.named_targets or [], quote.targets, strict=True)
+    terms = [term.name for term in quote.terms if term.kind != "constant"]
+    asked = ScoreRequest(
+        request.features,
+        reduce(lambda one, other: one & other, (_never(target, term) for target, term in targets)),
+        coefficients={"(constant)": -1.0},
+        directions=dict(zip(terms, np.eye(len(terms)).tolist(), strict=True)),
+        norm=math.sqrt(count_groups(quote)),
+        bits=BITS,
+        statistics=(NORMS,),
+        where=request.where,
+        weight=request.weight,
+        epsilon=1.0,
+        delta=0.5,
+        fresh=request.fresh,
+        project=request.project,
+        reservation=request.reservation,
+    )
+    return paying(asked, quote, SHARE)
+
+
+def _never(target: Expression, term: Term) -> Expression:
+    """Return a condition that is false of each row that has the target."""
+    condition = target > term.center if term.kind == "numeric" else target
+    return condition & ~condition
+
+
+def choose_rows(norms: ScoreRelease, groups: int, xty_sd: float) -> dict[str, Any]:
+    """Choose the row map by the published rule, as it stands on the wire.
+
+    Parameters
+    ----------
+    norms : ScoreRelease
+        The first step.
+    groups : int
+        Square of the longest possible row without the constant.
+    xty_sd : float
+        Deviation of the noise in an entry of Xᵀy that the second step has at the norm 1.
+    """
+    squares, rows = spread_counts(norms, groups)
+    total, sd = float(rows.sum()), (norms.noise.norms or 0.0) * math.sqrt(len(rows) / POINTS)
+    if total <= SURE * sd:
+        return _ball(1.0 + groups / 10.0)
+    rows = np.maximum(rows, 0.0)
+    rows *= total / rows.sum()
+    for step in range(STEPS + 1):
+        squared = 1.0 + groups * 1.6 ** (-step / 2.0)
+        weights = rows * np.minimum(1.0, squared / (1.0 + squares))
+        ratio = squared * xty_sd**2 / (RESIDUAL_SD**2 * VARYING * float(weights @ squares) / groups)
+        if step == 0 and ratio <= BOX_BELOW:
+            return {"map": "box"}
+        if weights[1.0 + squares > squared].sum() >= ratio / (1.0 + 2.0 * ratio) * weights.sum():
+            break
+    return _ball(squared)
+
+
+def _ball(squared: float) -> dict[str, Any]:
+    return {"map": "ball", "norm": round(math.sqrt(squared), 4)}
+
+
+def _share_longer(squared: float, squares: FloatArray, rows: FloatArray) -> float:
+    """Return the part of noisy counts that is of rows longer than a norm."""
+    return min(max(float(rows[1.0 + squares > squared].sum() / max(rows.sum(), 1.0)), 0.0), 1.0)
+
+
+def spread_counts(norms: ScoreRelease, groups: int) -> tuple[FloatArray, FloatArray]:
+    """Return squared lengths ‖x‖² at which rows are taken to be, and the noisy number of rows at each.
+
+    Rows of a bin are spread evenly over its lengths, in their logarithm. No row is longer than √groups: bins beyond
+    hold noise alone, but for what rounding of directions moves there.
+    """
+    assert norms.norms is not None
+    edges = np.log(NORM_EDGES) - math.log(float(np.max(norms.directions)))
+    top, step = math.log(groups) / 2.0, math.log(1.6)
+    inner = int(np.searchsorted(edges, top - 0.5 * step))  # bins below the longest row
+    lows = np.r_[edges[0] - step, edges[:inner]]
+    places = (lows[:, np.newaxis] + step * (np.arange(POINTS) + 0.5) / POINTS).ravel()
+    lengths = np.r_[np.minimum(places, top), top]
+    counts = np.r_[np.repeat(norms.norms[: inner + 1] / POINTS, POINTS), norms.norms[inner + 1 : inner + 2]]
+    return np.exp(2.0 * lengths), counts
+
+
+def release_request(request: ReleaseRequest, quote: Quote, norms: ScoreRelease) -> ReleaseRequest:
+    """Return the second step, with the row map that the first one chose."""
+    xty_sd = (quote.noise.xty or 0.0) / float(quote.request["rows"]["norm"]) / math.sqrt(1.0 - SHARE)
+    return _second(request, quote, choose_rows(norms, count_groups(quote), xty_sd))
+
+
+def _second(request: ReleaseRequest, quote: Quote, rows: Mapping[str, Any]) -> ReleaseRequest:
+    return paying(request, quote, 1.0 - SHARE, rows=rows)
+
+
+@dataclass(frozen=True)
+class TwoSteps:
+    """What two steps may come to, as a curator quotes it.
+
+    Attributes
+    ----------
+    norms : ScoreQuote
+        Of the counts of rows by their length: their noise in rows, and their part of the cost.
+    narrow, wide : Quote
+        Of the release under a norm that hardly exceeds 1, and under the box: its noise lies between.
+    """
+
+    norms: ScoreQuote
+    narrow: Quote
+    wide: Quote
+
+    def list_noise(self, terms: int, targets: int) -> tuple[Block, ...]:
+        """Return the tables of both outcomes, and what the first step tells."""
+        norm = number(self.narrow.request["rows"]["norm"])
+        return (
+            list_noise(self.narrow.noise, terms, targets, under=f"at the least, under the norm {norm} "),
+            list_noise(self.wide.noise, terms, targets, under="at the most, under the box "),
+            Note(
+                f"The row map is chosen in two charged steps: {SHARE:.0%} of the price buys counts of rows by "
+                f"their length, with noise of {number(self.norms.noise.norms or 0.0)} rows in each, and a published "
+                "rule reads the norm off them. rows= or expected_rows= names or chooses it in one step."
+            ),
+        )
+
+
+def describe_choice(release: Release) -> str | None:
+    """Return which row map was chosen, and why, in one sentence; None where it was not chosen by counts."""
+    norms = [step for step in release.steps if step.norms is not None]
+    if not norms or release.row_map not in {"ball", "box"}:
+        return None
+    told = f"counts of rows by their length ({norms[0].id}, {SHARE:.0%} of the price)"
+    if release.norm is None:
+        return f"box, chosen by {told}: noise is so small beside sampling error that no row need count for less"
+    squares, rows = spread_counts(norms[0], count_groups(release.selected_from or release))
+    longer = _share_longer(release.norm**2, squares, rows)
+    return f"norm {number(release.norm)}, chosen by {told}: about {longer:.0%} of rows are longer, and count for less"
+
+
+def quote_steps(ask: Callable[[Any], Any], fetch: Callable[[str], Any], request: ReleaseRequest, quote: Quote) -> Quote:
+    """Return the quote of what a call would do: of two steps, of the second alone where the first is stored, or of one.
+
+    Parameters
+    ----------
+    ask, fetch : callable
+        Return the quote of a request, and a stored release by its id.
+    request : ReleaseRequest
+        One that `leaves_row_map`.
+    quote : Quote
+        Of it, in one step.
+    """
+    if not takes_two_steps(request, quote):
+        return quote
+    try:
+        norms = ask(norms_request(request, quote))
+    except RequestInvalidError:  # more terms than a curator takes directions
+        return quote
+    if norms.stored_release is not None and not request.fresh:
+        second: Quote = ask(release_request(request, quote, fetch(norms.stored_release)))
+        return second
+    narrow = _second(request, quote, _ball(1.0 + count_groups(quote) * 1.6 ** (-STEPS / 2.0)))
+    return replace(quote, steps=TwoSteps(norms, ask(narrow), ask(_second(request, quote, {"map": "box"}))))
+
+
+def takes_two_steps(request: ReleaseRequest, quote: Quote) -> bool:
+    """Return whether a request is bought in two steps: unless it is stored, or its account counts in pure ε."""
+    counts = quote.cost.mu is not None or quote.cost.rho is not None
+    is_free = quote.stored_release is not None or quote.derivable_from is not None
+    return counts and count_groups(quote) > 0 and (request.fresh or not is_free)
