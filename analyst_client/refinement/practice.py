@@ -18,6 +18,7 @@ from analyst_client.kinds.gram.design import code_target, design_matrix
 from analyst_client.kinds.gram.quote import Quote
 from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.gram.request import ReleaseRequest
+from analyst_client.kinds.score import MEAT, NORMS, SCORE
 from analyst_client.kinds.score.quote import ScoreQuote
 from analyst_client.kinds.score.release import NORM_EDGES, ScoreRelease
 from analyst_client.planning.dummy_data import dummy_rows
@@ -169,7 +170,7 @@ class MadeUpRows:
         own: dict[str, Any] = {
             name: getattr(quote, name) for name in ("columns", "terms", "target", "expressions", "loss", "posted")
         }
-        found: dict[str, Any] = {"score": g.sum(axis=0), "norms": counts.astype(np.float64), "meat": g.T @ g}
+        found: dict[str, Any] = {SCORE: g.sum(axis=0), NORMS: counts.astype(np.float64), MEAT: g.T @ g}
         told: dict[str, Any] = dict.fromkeys(found)
         told |= {name: self.weight * found[name] for name in quote.statistics}
         return ScoreRelease(**told, **own, statistics=quote.statistics, noise=quote.noise, **shared)

@@ -44,7 +44,7 @@ class TestDefaultRules:
             fit.conf_int()
 
     def test_a_price_too_low_for_ends_is_spent_on_predictions(self) -> None:
-        fit = fit_of(100, RefinementRules())
+        fit = fit_of(800, RefinementRules(enough=100.0))
         with pytest.raises(EstimationError, match="too low, or rows too few"):
             fit.conf_int()
         assert np.all(np.isfinite(fit.coef_))
