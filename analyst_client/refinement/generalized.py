@@ -31,12 +31,12 @@ from analyst_client.refinement.requests import (
     Measurement,
     coordinates,
     gram_request,
-    inverse_root,
     kept_weight,
     measured,
     next_norm,
     score_request,
     standard_frame,
+    whitened,
 )
 from analyst_client.refinement.rules import GeneralizedRules
 from analyst_client.refinement.solution import shrunk_coefficients
@@ -44,17 +44,10 @@ from analyst_client.schema.columns import CONSTANT
 from analyst_client.terms.expression import Expression
 
 FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 _FLOOR = 1e-5
 """Least eigenvalue of E[v vᵀ], and of the information over the mean of m′; more where it is less sure."""
-_SURE = 2.0
-"""Deviations above 0 from which on an eigenvalue is one to whiten by."""
 _TOLD = 6.0
 """Deviations from which on every eigenvalue is told well enough for the last XᵀX."""
-_BOOLEAN_LEAST = 0.1
-"""Least variance of a boolean that is whitened by, over that of a standard score."""
-_LEAST = 1e-4
-"""Least eigenvalue, in rows, that is whitened by."""
 _SPREADS = 8.0
 """Counts are cut so many deviations above their mean: bounds that are wider would cost precision of residuals."""
 _COEFFICIENT = 3.0
@@ -457,17 +450,6 @@ def is_told(belief: Belief) -> bool:
     """Tell whether all of XᵀX is known well enough for the last release of it."""
     eigenvalues, _, sds = belief.eigen()
     return bool(np.all(eigenvalues > _TOLD * sds))
-
-
-def whitened(belief: Belief, n: float, known: BoolArray) -> FloatArray:
-    """Return the symmetric P with PᵀAP near n in the directions of which enough is known.
-
-    A boolean that is rarely true, which is no standard score, is taken to vary no less than `_BOOLEAN_LEAST`: its rows
-    would be longer than all others, and be clipped.
-    """
-    rarely = np.maximum(_BOOLEAN_LEAST - np.diag(belief.xtx) / n, 0.0) * ~known
-    eigenvalues, Q, sds = belief.eigen(n * np.diag(rarely))
-    return inverse_root(np.maximum(np.maximum(eigenvalues, _SURE * sds) / n, _LEAST), Q)
 
 
 def step_shares(

@@ -33,6 +33,7 @@ from analyst_client.refinement.requests import (
     score_request,
     share_kept,
     standard_frame,
+    whitened,
 )
 from analyst_client.refinement.rules import RefinementRules
 from analyst_client.refinement.solution import shrunk_coefficients
@@ -41,14 +42,11 @@ from analyst_client.refinement.tails import Tails
 from analyst_client.terms.expression import Expression
 
 FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
 _FLOOR = 0.1
 """Least eigenvalue, in rows, that gradients are whitened by."""
-_SURE = 2.0
-"""Deviations above 0 from which on an eigenvalue is one to whiten by, where several Grams tell of it."""
 _TOLD = 6.0
 """Deviations from which on every eigenvalue is told well enough to whiten by."""
-_LEAST = 1e-4
-"""Least eigenvalue, in rows, that several Grams are expected to tell."""
 _KEPT_LEAST = 0.2
 """Least part of a score that clipping is taken to leave: below it the law of norms is not to be trusted."""
 _CUT = (
@@ -146,7 +144,7 @@ def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any,
             last = k == rules.grams - 1 or (k > 0 and _is_told(belief))
             cost = (1.0 - k * rules.explored) * whole if last else rules.explored * whole
             radius = rules.radius_squared(frame.size, n, cost) or rules.radius * frame.size
-            whitening = _whitening(belief, n, rules) if k else np.eye(frame.size)
+            whitening = _whitening(belief, n, rules, frame.known) if k else np.eye(frame.size)
             request = gram_request(problem, frame, features, cut_target, whitening, radius, parts, cost)
             gram = yield Question(request)
             square = _see_gram(belief, frame, gram, n if rules.grams > 1 else None)
@@ -204,7 +202,7 @@ def _follow_scores(
     residual, first = _residual_variance(belief, n, theta, square), rules.first_norm(d, n, costs)
     norm = first * math.sqrt(residual * d)
     for k, cost in enumerate(costs):
-        P = _whitening(belief, n, rules)
+        P = _whitening(belief, n, rules, asked.frame.known)
         shares = rules.score_shares(k, histogram_share(n, cost, rules.told, rules.dear), meat=first >= rules.norm_worth)
         score = yield from asked.score(theta, P, norm, shares, cost)
         seen = measured(asked.frame, score, share_kept(score, norm, n, d, residual))
@@ -230,7 +228,7 @@ def _tell_scores(
         norm = rules.pilot * tails.scale * math.sqrt(d)
         if last:
             norm = tails.norm(sum(rules.scores[count // 2 :]) * budget * shares[SCORE])
-        score = yield from asked.score(theta, _whitening(belief, n, rules), norm, shares, cost)
+        score = yield from asked.score(theta, _whitening(belief, n, rules, asked.frame.known), norm, shares, cost)
         tails.see(score, norm)
         kept = max(tails.kept(norm), _KEPT_LEAST)
         shift = float(tails.shift(np.array([norm]))[0]) / norm / kept
@@ -248,18 +246,15 @@ def _is_told(belief: Belief) -> bool:
     return bool(np.all(eigenvalues > _TOLD * sds))
 
 
-def _whitening(belief: Belief, n: float, rules: RefinementRules) -> FloatArray:
+def _whitening(belief: Belief, n: float, rules: RefinementRules, known: BoolArray) -> FloatArray:
     """Return the symmetric P with PᵀXᵀXP near n in the directions of which enough is known.
 
     See `inverse_root` for why it is symmetric.
     """
-    if rules.grams == 1:
-        eigenvalues, Q = np.linalg.eigh(belief.xtx)
-        least = np.maximum(eigenvalues / n, _FLOOR)
-    else:
-        eigenvalues, Q, sds = belief.eigen()
-        least = np.maximum(np.maximum(eigenvalues, _SURE * sds) / n, _LEAST)
-    return inverse_root(least, Q)
+    if rules.grams > 1:
+        return whitened(belief, n, known if rules.enough is not None else np.ones_like(known))
+    eigenvalues, Q = np.linalg.eigh(belief.xtx)
+    return inverse_root(np.maximum(eigenvalues / n, _FLOOR), Q)
 
 
 def _settle(

@@ -13,6 +13,7 @@ from analyst_client.kinds.gram.request import ReleaseRequest
 from analyst_client.kinds.gram.rows import CombinedRows
 from analyst_client.kinds.score.release import ScoreRelease
 from analyst_client.kinds.score.request import ScoreRequest
+from analyst_client.refinement.belief import Belief
 from analyst_client.refinement.family import LOSSES
 from analyst_client.refinement.frame import Frame
 from analyst_client.refinement.places import Place
@@ -22,12 +23,19 @@ from analyst_client.refinement.rules import RefinementRules
 from analyst_client.terms.expression import Expression
 
 FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
 _KEPT_LEAST = 0.2
 """Least part of a score that clipping is taken to leave: below it the model of residuals is not to be trusted."""
 _WEIGHT_LEAST = 1.0 / 3.0
 """Least mean weight of a row that XᵀX is corrected for."""
 _MIDDLES = (np.arange(50) + 0.5) / 50.0
 """Probabilities by which a law is taken at equally likely points."""
+_SURE = 2.0
+"""Deviations above 0 from which on an eigenvalue is one to whiten by."""
+_BOOLEAN_LEAST = 0.1
+"""Least variance of a boolean that is whitened by, over that of a standard score."""
+_LEAST = 1e-4
+"""Least eigenvalue, in rows, that is whitened by."""
 _CLIP_STEP = 1.6
 """How fast the norm of a gradient changes."""
 
@@ -293,3 +301,14 @@ def inverse_root(eigenvalues: FloatArray, Q: FloatArray) -> FloatArray:
     other: a plan that is followed again must ask the same.
     """
     return np.asarray((Q / np.sqrt(eigenvalues)) @ Q.T, dtype=np.float64)
+
+
+def whitened(belief: Belief, n: float, known: BoolArray) -> FloatArray:
+    """Return the symmetric P with PᵀAP near n in the directions of which enough is known.
+
+    A boolean that is rarely true, which is no standard score, is taken to vary no less than `_BOOLEAN_LEAST`: its rows
+    would be longer than all others, and be clipped.
+    """
+    rarely = np.maximum(_BOOLEAN_LEAST - np.diag(belief.xtx) / n, 0.0) * ~known
+    eigenvalues, Q, sds = belief.eigen(n * np.diag(rarely))
+    return inverse_root(np.maximum(np.maximum(eigenvalues, _SURE * sds) / n, _LEAST), Q)

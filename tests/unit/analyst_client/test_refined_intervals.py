@@ -120,6 +120,20 @@ class TestTails:
 class TestWhitening:
     """XᵀX is bought again, of rows that are whitened by what is known, until each direction is told."""
 
+    def test_a_boolean_that_is_rarely_true_is_held(self) -> None:
+        held = []
+        for seed in range(12):
+            generator = np.random.default_rng([19, seed])
+            n = 20_000
+            rare = (generator.random(n) < 0.012).astype(float)
+            x = generator.standard_normal((n, 3))
+            y = x @ [0.3, -0.2, 0.1] + 4.0 * rare + (1.0 + 2.0 * rare) * (generator.standard_exponential(n) - 1.0)
+            bounds = [None, *[(-8.0, 8.0)] * 3, (-20.0, 60.0)]
+            curator = IdealCurator.of_rows(np.column_stack([rare, x, y]), bounds, generator)
+            low, high = RefinedRegression().fit(curator.refine(MU)).conf_int()[1]
+            held.append(low < 4.0 < high)
+        assert sum(held) >= 9
+
     @pytest.mark.parametrize(("apart", "grams"), [(1.0, 2), (0.1, 4)], ids=["told at once", "two columns alike"])
     def test_it_ends_as_soon_as_every_direction_is_told(self, apart: float, grams: int) -> None:
         generator = np.random.default_rng(17)

@@ -10,8 +10,9 @@ from analyst_client import EstimationError, GeneralizedRules, LogisticRegression
 from analyst_client.refinement.belief import Belief
 from analyst_client.refinement.clipping import clipped_law
 from analyst_client.refinement.family import Family, normal_information
-from analyst_client.refinement.generalized import RefinedGeneralized, rarity, step_shares, whitened
+from analyst_client.refinement.generalized import RefinedGeneralized, rarity, step_shares
 from analyst_client.refinement.information import likelihood
+from analyst_client.refinement.requests import whitened
 from bench.ideal import IdealCurator
 
 FAMILIES = {"binomial": Family("binomial"), "poisson": Family("poisson", 40.0)}
