@@ -17,7 +17,7 @@ def people_text(equations: Equations) -> str:
     if equations.people is None:
         return "not told, without a constant" if equations.counts_alike else NOT_TOLD
     if any(site.corrected is not None for site in equations.sites):
-        return f"about {equations.people:,.0f} rows, as clipped ones count for less"
+        return f"about {equations.people:,.0f} rows, noisy"
     return f"{equations.people:,.0f} rows, noisy"
 
 

@@ -47,6 +47,8 @@ _FLOOR = 0.1
 """Least eigenvalue, in rows, that gradients are whitened by."""
 _TOLD = 6.0
 """Deviations from which on every eigenvalue is told well enough to whiten by."""
+_CLIPPED = 0.25
+"""How far looks may be from the number of rows, relative: a row that is clipped counts for less there."""
 _KEPT_LEAST = 0.2
 """Least part of a score that clipping is taken to leave: below it the law of norms is not to be trusted."""
 _CUT = (
@@ -156,7 +158,7 @@ def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any,
         scores = yield from _follow_scores(asked, belief, theta, square, rules, left, blind=gram is None)
     else:
         scores = yield from _tell_scores(asked, belief, theta, square, rules, left)
-    theta, measurements, residual = scores
+    theta, measurements, residual, n = scores
     if last_cost:
         sums = yield from tell_sums(problem, frame, features, cut_target, belief, n, theta, residual, last_cost)
     return Refined(frame, theta + frame.origin, target, n, gram, tuple(measurements), sums, residual, untold)
@@ -181,8 +183,8 @@ class _Model(NamedTuple):
         return release
 
 
-_Scores = tuple[FloatArray, list[Measurement], float]
-"""Coefficients, what was measured, and the expected variance of residuals."""
+_Scores = tuple[FloatArray, list[Measurement], float, float]
+"""Coefficients, what was measured, the expected variance of residuals, and how many rows there are."""
 
 
 def _follow_scores(
@@ -212,7 +214,7 @@ def _follow_scores(
         residual = _residual_variance(belief, n, theta, square)
         allowed = rules.beyond * math.sqrt(d / costs[min(k + 1, len(costs) - 1)])
         norm = next_norm(score, norm, first * math.sqrt(residual * d), allowed, rules)
-    return theta, measurements, residual
+    return theta, measurements, residual, n
 
 
 def _tell_scores(
@@ -220,6 +222,7 @@ def _tell_scores(
 ) -> Generator[Question, Any, _Scores]:
     """Buy few scores: pilots, and those on which intervals rest, with the norm that makes these shortest."""
     n, d, count = asked.rows, asked.frame.size, len(rules.scores)
+    precision = (_CLIPPED * n) ** -2.0
     measurements: list[Measurement] = []
     tails = Tails(d, n, _residual_variance(belief, n, theta, square))
     for k, share in enumerate(rules.scores):
@@ -229,6 +232,11 @@ def _tell_scores(
         if last:
             norm = tails.norm(sum(rules.scores[count // 2 :]) * budget * shares[SCORE])
         score = yield from asked.score(theta, _whitening(belief, n, rules, asked.frame.known), norm, shares, cost)
+        if score.norms is not None:  # which counts each row, however long it is
+            told = 1.0 / (len(score.norms) * (score.noise.norms or 0.0) ** 2 + 1.0)
+            precision += told
+            n += told / precision * (float(score.norms.sum()) - n)
+        tails.rows = n
         tails.see(score, norm)
         kept = max(tails.kept(norm), _KEPT_LEAST)
         shift = float(tails.shift(np.array([norm]))[0]) / norm / kept
@@ -237,7 +245,7 @@ def _tell_scores(
         belief.see_score(seen.P, seen.theta - asked.frame.origin, seen.score, seen.sd)
         theta = shrunk_coefficients(belief, n, theta)
         tails.variance = _residual_variance(belief, n, theta, square)
-    return theta, measurements, tails.variance
+    return theta, measurements, tails.variance, n
 
 
 def _is_told(belief: Belief) -> bool:

@@ -43,6 +43,16 @@ class TestDefaultRules:
         with pytest.warns(EstimationWarning, match="assume one residual variance"):
             fit.conf_int()
 
+    def test_long_rows_are_counted_as_others_are(self) -> None:
+        """Looks clip them; histograms of norms do not."""
+        generator, n = np.random.default_rng(23), 8_000
+        x = np.exp(1.2 * generator.standard_normal((n, 3)))
+        rows = np.column_stack([x, x @ [0.6, -0.4, 0.3] + generator.standard_normal(n)])
+        curator = IdealCurator.of_rows(rows, [(0.0, 100.0)] * 3 + [(-60.0, 80.0)], generator)
+        looked, counted = (curator.refine(MU, rules).found.rows for rules in (RefinementRules(bins_dear=0.0), None))
+        assert looked < 0.95 * n
+        assert counted == pytest.approx(n, rel=0.05)
+
     def test_a_price_too_low_for_ends_is_spent_on_predictions(self) -> None:
         fit = fit_of(800, RefinementRules(enough=100.0))
         with pytest.raises(EstimationError, match="too low, or rows too few"):
