@@ -138,7 +138,21 @@ def summarise(
     if bound is not None:
         said.insert(1, f"Intervals rest on a bound that was stated, {bound_text(bound)}, and hold only if it is true.")
         said += [f"Warning: {text}" for text in bound_warnings(results, np.array([one.hull for one in sets]))]
+    said += [f"Warning: {text}" for text in outside_warnings(results, sets)]
     return Summary(title, tuple(stated), heads, tuple(rows), tuple(said))
+
+
+def outside_warnings(results: TargetResults, sets: Sequence[ConfidenceSet]) -> list[str]:
+    """Return which coefficients lie outside of their own intervals: they shrink, and intervals do not."""
+    outside = [
+        name for name, value, found in zip(results.names, results.params, sets, strict=True) if value not in found
+    ]
+    if not outside:
+        return []
+    return [
+        f"{', '.join(outside)}: the coefficient is outside of its own interval, as this estimator shrinks it. That bias "
+        "is in no standard error. Report the interval, or fit OLS(), which does not shrink."
+    ]
 
 
 def residual_text(results: TargetResults) -> str:

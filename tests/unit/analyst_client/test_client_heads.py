@@ -9,6 +9,7 @@ from client_examples import release_of_rows
 
 from analyst_client import (
     OLS,
+    AdaSSP,
     Column,
     Cost,
     GeneralizedRules,
@@ -20,6 +21,7 @@ from analyst_client import (
 from analyst_client.estimators.refinement_fit import CUT
 from analyst_client.inference.heads import spent_text
 from analyst_client.inference.multiplicity import holm
+from analyst_client.tutorial import recorded_client
 from bench.ideal import IdealCurator
 
 PRICE = Cost(0.16738, None, 0.68, 1e-6)
@@ -106,3 +108,11 @@ def test_a_refined_logistic_fit_says_and_adjusts_the_same() -> None:
     together = fit.conf_int(simultaneous=True)
     assert together[1:] == pytest.approx(fit.conf_int(0.975)[1:])
     assert together[0] == pytest.approx(fit.conf_int()[0])
+
+
+def test_a_shrunk_coefficient_that_is_outside_of_its_interval_is_named() -> None:
+    asked = {"features": ["age", "sex", "creatinine", "lambda"], "target": "kappa", "epsilon": 1.0, "delta": 1e-6}
+    release = recorded_client().release("flchain", rows="box", **asked)
+    notes, plain = (" ".join(fit.fit(release).summary().notes) for fit in (AdaSSP(), OLS()))
+    assert "lambda: the coefficient is outside of its own interval" in notes
+    assert "outside of its own interval" not in plain
