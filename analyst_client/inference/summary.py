@@ -150,8 +150,8 @@ def outside_warnings(results: TargetResults, sets: Sequence[ConfidenceSet]) -> l
     if not outside:
         return []
     return [
-        f"{', '.join(outside)}: the coefficient is outside of its own interval, as this estimator shrinks it. That bias "
-        "is in no standard error. Report the interval, or fit OLS(), which does not shrink."
+        f"{', '.join(outside)}: the coefficient is outside of its own interval, as this estimator shrinks it. That "
+        "bias is in no standard error. Report the interval, or fit OLS(), which does not shrink."
     ]
 
 
