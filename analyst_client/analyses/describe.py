@@ -288,11 +288,19 @@ def _means(moments: Moments, numbers: Sequence[tuple[int, _Sums]], level: float)
 
 
 def _deviation(moments: Moments, j: int, sums: _Sums, level: float) -> Estimate:
-    """Return the standard deviation of a number: normal values, and the noise of their squares."""
+    r"""Return the standard deviation of a number: values within their bounds, and the noise of their squares.
+
+    Notes
+    -----
+    Of values at most M from their mean the fourth moment is at most :math:`M^2\sigma^2`. So s² varies no more than that
+    of :math:`2\nu/(M^2/\sigma^2 - 1)` normal values, which is less than ν where M is more than :math:`\sqrt 3\sigma`.
+    """
     from scipy import special  # noqa: PLC0415 -- see `inference.quantiles`
 
     variable: Term = moments.variables[j]
     variance, sd, dof = sums.variance, sums.noise_sd, sums.dof
+    reach = 1.0 + abs(float(np.clip(moments.value(sums.above[0]) / max(moments.value(sums.below[0]), 1.0), -1.0, 1.0)))
+    dof = 2.0 * dof / max(reach**2 / max(variance, 1e-12) - 1.0, 2.0)
     sampling = variance * math.sqrt(2.0 / dof)
     standard, weights = noise_nodes(sd / sampling if sampling > 0.0 else math.inf, sums.kurtosis)
     points = np.maximum(variance - sd * standard, 0.0)

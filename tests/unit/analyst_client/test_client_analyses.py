@@ -90,8 +90,22 @@ class TestDescribeWithoutNoise:
     def test_standard_deviations(self) -> None:
         one, variance = self.table["age", "", "sd"], AGE.var(ddof=1)
         assert one.value == pytest.approx(math.sqrt(variance), **EXACT)
-        ends = np.sqrt((N - 1) * variance / stats.chi2.ppf([0.975, 0.025], N - 1))
+        reach = 25.0 + abs(AGE.mean() - 75.0)  # within 50 to 100
+        dof = 2.0 * (N - 1) / max(reach**2 / variance - 1.0, 2.0)
+        ends = np.sqrt(dof * variance / stats.chi2.ppf([0.975, 0.025], dof))
         assert (one.conf_low, one.conf_high) == (pytest.approx(ends[0], **EXACT), pytest.approx(ends[1], **EXACT))
+
+    def test_the_deviation_of_a_skewed_number_is_held(self) -> None:
+        """Of normal values alone it would be in three of four samples."""
+        generator, held = np.random.default_rng(29), []
+        values = np.minimum(np.exp(generator.standard_normal(100_000)), 30.0)
+        for _ in range(60):
+            drawn = (generator.choice(values, 4_000) - 15.0) / 15.0
+            column = Column.numeric("x", 0.0, 30.0)
+            release = release_of_rows(drawn[:, None], np.zeros(len(drawn)), features=[column], targets=TARGET)
+            one = describe(release)["x", "", "sd"]
+            held.append(one.conf_low <= values.std() <= one.conf_high)
+        assert np.mean(held) > 0.9
 
     @pytest.mark.parametrize(
         ("name", "level", "rows"), [("smoker", "yes", SMOKER), ("site", "A", SITE == 0), ("site", "C", SITE == 2)]
