@@ -25,7 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from analyst_client import SSP, EstimationError, Noise, Release
-from analyst_client.kinds.gram.two_steps import SHARE, choose_rows
+from analyst_client.kinds.gram.row_lengths import SHARE
+from analyst_client.kinds.gram.two_steps import choose_rows
 from analyst_client.kinds.score.release import NORM_EDGES
 from analyst_client.planning.prices import gdp_delta, number_of
 from bench.simulation import DELTA, STATISTICS

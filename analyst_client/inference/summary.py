@@ -22,7 +22,7 @@ from analyst_client.inference.results import Bound, TargetResults
 from analyst_client.inference.score import ConfidenceSet
 from analyst_client.inference.shrinkage import NormalPosterior
 from analyst_client.kinds.gram.release import Release
-from analyst_client.kinds.gram.two_steps import describe_choice
+from analyst_client.kinds.gram.row_lengths import describe_choice
 
 if TYPE_CHECKING:
     import pandas as pd

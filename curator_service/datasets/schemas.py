@@ -32,9 +32,7 @@ def render_dataset(dataset: Dataset, public_count: int | None, kinds: list[str],
         "rows_per_person": manifest.rows_per_person,
         "rows": public_count,
         "columns": [
-            render_column(c.column)
-            | {"description": c.description}
-            | ({"whole": c.whole} if c.type is ColumnType.NUMERIC else {})
+            render_column(c.column) | {"description": c.description} | ({"whole": True} if c.whole else {})
             for c in manifest.columns
         ],
         "kinds": kinds,

@@ -22,7 +22,7 @@ from analyst_client import (
     TransportError,
 )
 from analyst_client.kinds.gram.request import ReleaseRequest
-from analyst_client.kinds.gram.two_steps import SHARE, spread_counts
+from analyst_client.kinds.gram.row_lengths import SHARE, spread_counts
 from analyst_client.terms import interaction, log, poly
 from analyst_client.verify import verify_file, verify_text
 from curator_service.privacy.accountant import Price

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from analyst_client.display.model import Block, Inline, Table, aligned, join, quiet, table, untrusted
 from analyst_client.kinds.combinations import Combinations
@@ -12,9 +12,6 @@ from analyst_client.schema.quotes import AnyQuote, read_quote
 from analyst_client.schema.wire import Fields
 from analyst_client.terms.expression import Expression
 from analyst_client.terms.matching import match_features
-
-if TYPE_CHECKING:
-    from analyst_client.kinds.gram.two_steps import TwoSteps
 
 STATISTICS = ("xtx_diagonal", "xtx_offdiagonal", "xty", "yty", "lambda_min")
 
@@ -106,7 +103,7 @@ class Quote(AnyQuote):
     expressions: Mapping[str, Expression] = field(compare=False)
     combined: tuple[Term, ...] = ()
     posted: Combinations | None = None
-    steps: "TwoSteps | None" = None
+    steps: Any = None
 
     @property
     def sums(self) -> dict[str, float]:
@@ -168,7 +165,8 @@ class Quote(AnyQuote):
     def _noise_view(self) -> tuple[Block, ...]:
         if self.steps is None:
             return (list_noise(self.noise, len(self.terms), len(self.targets)),)
-        return self.steps.list_noise(len(self.terms), len(self.targets))
+        both: tuple[Block, ...] = self.steps.list_noise(len(self.terms), len(self.targets))
+        return both
 
 
 def order_terms(terms: Sequence[Term], features: Sequence[str]) -> list[int]:

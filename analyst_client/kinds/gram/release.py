@@ -18,6 +18,7 @@ from analyst_client.kinds.gram.exports.origin import list_origin
 from analyst_client.kinds.gram.exports.programs import Package, find_package, write_program
 from analyst_client.kinds.gram.local import Coding, coding_of, write_public, write_release
 from analyst_client.kinds.gram.quote import Noise, list_noise, write_formula
+from analyst_client.kinds.gram.row_lengths import describe_choice
 from analyst_client.kinds.gram.rows import LINEAR, asked_combinations
 from analyst_client.kinds.gram.saving import unwrap, unwrap_steps, wrap, wrap_steps
 from analyst_client.kinds.gram.selection import find_part, select_statistics
@@ -547,8 +548,6 @@ def _read_arranged(text: str, answer: str | None, features: Sequence[str], targe
 
 def show_release(release: Release) -> View:
     """Show what was released, its cost and its noise; terms and receipt on demand."""
-    from analyst_client.kinds.gram.two_steps import describe_choice  # noqa: PLC0415 -- it reads releases itself
-
     stated = list_published(release)
     if release.selected_from is not None:
         whole = release.selected_from

@@ -26,19 +26,16 @@ import numpy as np
 
 from analyst_client.display.model import Block, Note, number
 from analyst_client.errors import RequestInvalidError
-from analyst_client.kinds.arrays import FloatArray
 from analyst_client.kinds.gram.quote import Quote, list_noise
-from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.gram.request import ReleaseRequest
+from analyst_client.kinds.gram.row_lengths import POINTS, SHARE, count_groups, spread_counts
 from analyst_client.kinds.score import NORMS
 from analyst_client.kinds.score.quote import ScoreQuote
-from analyst_client.kinds.score.release import NORM_EDGES, ScoreRelease
+from analyst_client.kinds.score.release import ScoreRelease
 from analyst_client.kinds.score.request import ScoreRequest
 from analyst_client.schema.columns import Term
 from analyst_client.terms.expression import Expression
 
-SHARE = 0.02
-"""Part of the price for the counts: a twentieth chose no better norms (``bench/row_maps.py``)."""
 SPENT = 1.0 - 1e-9
 """Part of each step's price that is asked for: a curator rounds each cost up."""
 BITS = 12
@@ -50,8 +47,6 @@ BOX_BELOW = 0.02
 and every row counts alike."""
 STEPS = 36
 """Norms that are tried below the longest row's: R² comes 1.26 times nearer to 1 with each."""
-POINTS = 6
-"""Places within a bin over which its rows are spread, evenly in the logarithm of the length."""
 RESIDUAL_SD = 0.25
 """Residual deviation that is assumed, of a target within [−1, 1]."""
 VARYING = 0.5
@@ -77,11 +72,6 @@ def leaves_row_map(request: Any) -> TypeGuard[ReleaseRequest]:
         and bool(request.named_targets)
         and {"xtx", "xty"} <= statistics
     )
-
-
-def count_groups(quote: Quote | Release) -> int:
-    """Return the square of the longest possible row, without the constant: 1 for each group of terms."""
-    return len({term.group for term in quote.terms if term.kind != "constant"})
 
 
 def paying(request: Asking, quote: Quote, share: float, **changes: Any) -> Asking:
@@ -164,28 +154,6 @@ def _ball(squared: float) -> dict[str, Any]:
     return {"map": "ball", "norm": round(math.sqrt(squared), 4)}
 
 
-def _share_longer(squared: float, squares: FloatArray, rows: FloatArray) -> float:
-    """Return the part of noisy counts that is of rows longer than a norm."""
-    return min(max(float(rows[1.0 + squares > squared].sum() / max(rows.sum(), 1.0)), 0.0), 1.0)
-
-
-def spread_counts(norms: ScoreRelease, groups: int) -> tuple[FloatArray, FloatArray]:
-    """Return squared lengths ‖x‖² at which rows are taken to be, and the noisy number of rows at each.
-
-    Rows of a bin are spread evenly over its lengths, in their logarithm. No row is longer than √groups: bins beyond
-    hold noise alone, but for what rounding of directions moves there.
-    """
-    assert norms.norms is not None
-    edges = np.log(NORM_EDGES) - math.log(float(np.max(norms.directions)))
-    top, step = math.log(groups) / 2.0, math.log(1.6)
-    inner = int(np.searchsorted(edges, top - 0.5 * step))  # bins below the longest row
-    lows = np.r_[edges[0] - step, edges[:inner]]
-    places = (lows[:, np.newaxis] + step * (np.arange(POINTS) + 0.5) / POINTS).ravel()
-    lengths = np.r_[np.minimum(places, top), top]
-    counts = np.r_[np.repeat(norms.norms[: inner + 1] / POINTS, POINTS), norms.norms[inner + 1 : inner + 2]]
-    return np.exp(2.0 * lengths), counts
-
-
 def release_request(request: ReleaseRequest, quote: Quote, norms: ScoreRelease) -> ReleaseRequest:
     """Return the second step, with the row map that the first one chose."""
     xty_sd = (quote.noise.xty or 0.0) / float(quote.request["rows"]["norm"]) / math.sqrt(1.0 - SHARE)
@@ -224,19 +192,6 @@ class TwoSteps:
                 "rule reads the norm off them. rows= or expected_rows= names or chooses it in one step."
             ),
         )
-
-
-def describe_choice(release: Release) -> str | None:
-    """Return which row map was chosen, and why, in one sentence; None where it was not chosen by counts."""
-    norms = [step for step in release.steps if step.norms is not None]
-    if not norms or release.row_map not in {"ball", "box"}:
-        return None
-    told = f"counts of rows by their length ({norms[0].id}, {SHARE:.0%} of the price)"
-    if release.norm is None:
-        return f"box, chosen by {told}: noise is so small beside sampling error that no row need count for less"
-    squares, rows = spread_counts(norms[0], count_groups(release.selected_from or release))
-    longer = _share_longer(release.norm**2, squares, rows)
-    return f"norm {number(release.norm)}, chosen by {told}: about {longer:.0%} of rows are longer, and count for less"
 
 
 def quote_steps(ask: Callable[[Any], Any], fetch: Callable[[str], Any], request: ReleaseRequest, quote: Quote) -> Quote:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analyst_client.kinds.gram.two_steps import RESIDUAL_SD, VARYING, choose_rows, spread_counts
+from analyst_client.kinds.gram.row_lengths import spread_counts
+from analyst_client.kinds.gram.two_steps import RESIDUAL_SD, VARYING, choose_rows
 from analyst_client.kinds.score.release import NORM_EDGES
 
 GROUPS = 6
