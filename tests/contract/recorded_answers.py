@@ -16,6 +16,7 @@ from issuers import Documents, claims, providers, sign, visa
 from patience import scaled
 from support import (
     ADMIN,
+    COUNTED,
     ROWS,
     TERMS,
     CountingNoise,
@@ -164,6 +165,7 @@ def record_life(folder: Path) -> list[Recorded]:
         _identify(life)
         _spend_no_more(life)
         _register_the_same_people(life)
+        _declare_whole_numbers(life)
         world.curator.keys.rotate("2026-03-02T00:00:00Z")
         for who, path in (("audra", "/v1/ledger/town"), ("audra", "/v1/ledger/valley"), ("ada", "/v1/keys")):
             life.send(who, "get", path)
@@ -361,6 +363,16 @@ def _register_the_same_people(life: _Recorder) -> None:
     for proposal in life.send("root", "get", "/v1/admin/proposals").json()["proposals"]:
         if proposal["scope"] == "rows":
             life.send("rita", "post", f"/v1/admin/proposals/{proposal['id']}/approve")
+
+
+def _declare_whole_numbers(life: _Recorder) -> None:
+    world = life.world
+    manifest, rows = world.folder / "counted.toml", world.folder / "counted.csv"
+    columns = [("admissions", "numeric", "complete", (0.0, 9.0), COUNTED)]
+    manifest.write_text(manifest_text("counted", "valley", columns=columns), encoding="utf-8")
+    rows.write_text("admissions\n" + "1\n0\n4\n" * 9, encoding="utf-8")
+    world.curator.datasets.register(manifest, rows, actor="operator:test")
+    life.send("root", "get", "/v1/datasets/counted")
 
 
 def _seal_and_reconcile(life: _Recorder) -> None:

@@ -74,7 +74,9 @@ def test_a_curator_is_there_after_every_command_of_the_page(machine: BareDebian)
     assert set(found["running"].split()) == {"ActiveState=active", "User=curator", "NRestarts=0"}
     assert found["timers"].split() == ["curator-backup.timer", "curator-verify.timer"]
     assert [(permit["project"], permit["ended_at"]) for permit in json.loads(found["permits"])] == [("kidney", None)]
-    assert [entry["kind"] for entry in json.loads(found["charges"])["entries"]].count("charge") == 1
+    assert [entry["kind"] for entry in json.loads(found["charges"])["entries"]].count(
+        "charge"
+    ) == 2  # the lengths of rows, and the release
     cares = [line["what"] for line in json.loads(found["doctor"]) if line["state"] != "well"]
     assert cares == ["anchor"]  # on the disk of the rows, as the page says
     assert len(found["backups"].split()) == 1
