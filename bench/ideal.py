@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from analyst_client import Noise, Refinement, RefinementRules, Release
-from analyst_client.inference.normal_index import sigmoid
 from analyst_client.kinds.score import MEAT, NORMS, SCORE
 from analyst_client.kinds.score.quote import ScoreNoise
 from analyst_client.kinds.score.release import NORM_EDGES, ScoreRelease
+from analyst_client.refinement.practice import residuals, within
 from analyst_client.refinement.problem import Field, Problem
 from analyst_client.refinement.questions import Coding
 from analyst_client.refinement.refinement import buy, rules_of
@@ -29,9 +29,6 @@ from curator_service.kinds.gram.plan import default_shares
 from curator_service.kinds.gram.statistics import Statistic
 
 Floats = npt.NDArray[np.float64]
-INDEX_MOST = 16.0
-"""Size to which an index is cut where its exponential is taken."""
-TINY = 1e-300
 _PUBLISHED: dict[str, Any] = {
     "text": "",
     "id": "ideal",
@@ -235,7 +232,7 @@ class IdealCurator:
 
     def _moments(self, x: Floats, y: Floats, norm: float, mu: float, shares: Mapping[str, float]) -> dict[str, Any]:
         """Return statistics of rows that are shrunk to a norm, and their noise, by the names of a release."""
-        weights, d = _shrink(x / norm), x.shape[1]
+        weights, d = within(np.sqrt(np.sum(x**2, axis=1)) / norm), x.shape[1]
         x, y = x * weights[:, np.newaxis], y * weights
         sds = _deviations(mu, shares, {"xtx": norm**2, "xty": norm, "yty": 1.0})
         xtx, xty, yty = sds["xtx"], sds["xty"], sds.get("yty")
@@ -268,9 +265,9 @@ class IdealCurator:
         names, k = [term.name for term in design.terms], posted.directions.count
         eta = design.x @ posted.coefficients.matrix(names, 1)[:, 0]
         g = design.x @ posted.directions.matrix(names, k)
-        g *= _residuals(request.loss, design, eta)[:, np.newaxis]
+        g *= residuals(request.loss, design.y, eta, design.target)[:, np.newaxis]
         longest = np.sqrt(np.sum(g**2, axis=1))
-        g *= _shrink(g)[:, np.newaxis]
+        g *= within(longest)[:, np.newaxis]
         shares = request.shares or {SCORE: 1.0}
         sds = _deviations(request.mu, shares, dict.fromkeys(shares, 1.0))
         score, norms, meat = (sds.get(name) for name in (SCORE, NORMS, MEAT))
@@ -292,23 +289,6 @@ class IdealCurator:
         )
 
 
-def _shrink(x: Floats) -> Floats:
-    """Return weights by which no row is longer than 1."""
-    weights: Floats = np.minimum(1.0, 1.0 / np.maximum(np.sqrt(np.sum(x**2, axis=1)), TINY))
-    return weights
-
-
 def _deviations(mu: float, shares: Mapping[str, float], lengths: Mapping[str, float]) -> dict[str, float]:
     """Return deviations of noise of statistics that one row moves by so much."""
     return {name: lengths[name] / (mu * math.sqrt(share)) for name, share in shares.items()}
-
-
-def _residuals(loss: str, design: Design, eta: Floats) -> Floats:
-    if loss == "linear":
-        return design.y - eta
-    eta = np.clip(eta, -INDEX_MOST, INDEX_MOST)
-    if loss == "logistic":
-        return design.y - sigmoid(eta)
-    target = design.target
-    most = target.center + target.scale
-    return (target.center + target.scale * design.y - np.minimum(np.exp(eta), most)) / most

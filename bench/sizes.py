@@ -3,7 +3,7 @@
 For n rows, d features and ε (at δ = 1e-6): the expected half length of a slope's 95 % interval over what it would be
 without privacy, in the median over slopes, by the formula that `python -m bench.planning` holds against releases of the
 server's own code. Rows are those of `simulation.Truth`: correlated normal features with three deviations to the bound.
-A request is the default one. "–": most releases would have no interval with two ends. Prints Markdown.
+A request is one step under the small ball. "–": most releases would have no interval with two ends. Prints Markdown.
 
     python -m bench.sizes [--rows 500 … 1000000] [--terms 2 5 10 20 50] [--epsilons 0.3 1 3]
 """

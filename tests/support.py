@@ -437,6 +437,14 @@ def client_of(world: World, who: str = "ada") -> CuratorClient:
     return CuratorClient("http://127.0.0.1", world.tokens[who], memory=None, transport=httpx.MockTransport(answer))
 
 
+def spent(client: CuratorClient) -> float:
+    """Return µ² that is posted or held."""
+    budget = client.budget("cohort")
+    assert budget.posted.mu is not None
+    assert budget.pending.mu is not None
+    return budget.posted.mu**2 + budget.pending.mu**2
+
+
 def forget_register(world: World) -> None:
     """Let the tables be as one who never had a register would have them."""
     gone = [

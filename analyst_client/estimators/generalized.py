@@ -20,6 +20,7 @@ from analyst_client.level import takes_level
 from analyst_client.refinement.generalized import RefinedGeneralized
 from analyst_client.refinement.information import Likelihood, likelihood
 from analyst_client.refinement.refinement import Refinement
+from analyst_client.refinement.rules import CUT_COLUMNS
 from analyst_client.schema.columns import Term
 
 FloatArray = NDArray[np.float64]
@@ -53,8 +54,7 @@ class GeneralizedFit(RefinementFit):
     family, or, robust, by Σ g gᵀ as it was bought, with one deviation of its noise added. Three things are
     approximated. H is the information of normal terms with the XᵀX that was bought, within 5 % for an index of
     deviation 1, corrected by the last Σ g gᵀ, which is the information where the model holds, and by scores at other
-    coefficients. Rows that were clipped are taken for none beyond what the histogram of norms shows. And numbers
-    are cut to the ranges that the refinement found: the coefficients are those of the columns so cut.
+    coefficients. And rows that were clipped are taken for none beyond what the histogram of norms shows.
     """
 
     _ratio: ClassVar[str]
@@ -68,6 +68,7 @@ class GeneralizedFit(RefinementFit):
     def _fit_refinement(self, refinement: Refinement) -> None:
         theta = self._take(refinement)
         self.target_name_ = refinement.problem.target.name
+        self._cuts = refinement.rules.cut
         self.__dict__.pop("_likelihood", None)
         if theta is None:
             theta = np.array([self.refined_.family.link(self.refined_.rate)])
@@ -97,6 +98,8 @@ class GeneralizedFit(RefinementFit):
 
     @cached_property
     def _likelihood(self) -> Likelihood:
+        if self._cuts:
+            raise EstimationError(CUT_COLUMNS)
         return likelihood(self.refined_)
 
     @property

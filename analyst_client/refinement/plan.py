@@ -35,7 +35,7 @@ from analyst_client.refinement.requests import (
     standard_frame,
     whitened,
 )
-from analyst_client.refinement.rules import RefinementRules
+from analyst_client.refinement.rules import CUT_COLUMNS, RefinementRules
 from analyst_client.refinement.solution import shrunk_coefficients
 from analyst_client.refinement.sums import tell_sums
 from analyst_client.refinement.tails import Tails
@@ -51,10 +51,6 @@ _CLIPPED = 0.25
 """How far looks may be from the number of rows, relative: a row that is clipped counts for less there."""
 _KEPT_LEAST = 0.2
 """Least part of a score that clipping is taken to leave: below it the law of norms is not to be trusted."""
-_CUT = (
-    "columns were cut to where they were found, so coefficients are not of the columns as they are declared; the "
-    "default rules tell intervals"
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +121,7 @@ def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any,
         places = {field.name: field.uncut(places[field.name]) for field in problem.numbers}
         target = problem.target.uncut(target)
     frame, features, cut_target = yield from standard_frame(problem, places, target)
-    untold = _CUT if rules.cut else ""
+    untold = CUT_COLUMNS if rules.cut else ""
     needed = (rules.enough or 0.0) * frame.size**1.5
     if n * problem.mu < needed:
         rules = replace(rules.for_predictions(cut=rules.cut), looks=rules.looks)

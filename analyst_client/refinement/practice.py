@@ -165,11 +165,9 @@ class MadeUpRows:
         r = residuals(quote.loss, y, x @ quote.coefficients, quote.target)
         g = (x @ quote.directions) * r[:, np.newaxis]
         longest = np.sqrt(np.sum(g**2, axis=1))
-        g *= _within(longest)[:, np.newaxis]
+        g *= within(longest)[:, np.newaxis]
         counts = np.bincount(np.searchsorted(NORM_EDGES, longest, side="right"), minlength=len(NORM_EDGES) + 1)
-        own: dict[str, Any] = {
-            name: getattr(quote, name) for name in ("columns", "terms", "target", "expressions", "loss", "posted")
-        }
+        own: dict[str, Any] = {name: getattr(quote, name) for name in _POSTED}
         found: dict[str, Any] = {SCORE: g.sum(axis=0), NORMS: counts.astype(np.float64), MEAT: g.T @ g}
         told: dict[str, Any] = dict.fromkeys(found)
         told |= {name: self.weight * found[name] for name in quote.statistics}
@@ -180,7 +178,7 @@ class MadeUpRows:
         (target,) = quote.targets
         names = [term.name for term in quote.combined]
         v = self.design(quote.columns, quote.combined) @ quote.posted.matrix(names, quote.posted.count)
-        kept = _within(np.sqrt(np.sum(v**2, axis=1)))
+        kept = within(np.sqrt(np.sum(v**2, axis=1)))
         v, y = v * kept[:, np.newaxis], self.target(quote.columns, target) * kept
         own: dict[str, Any] = {
             name: getattr(quote, name)
@@ -203,7 +201,8 @@ def _standard(values: FloatArray) -> FloatArray:
     return np.asarray((values - values.mean()) / max(float(values.std()), 1e-9))
 
 
-def _within(norms: FloatArray) -> FloatArray:
+def within(norms: FloatArray) -> FloatArray:
+    """Return weights by which no row is longer than 1."""
     return np.minimum(1.0, 1.0 / np.maximum(norms, 1e-300))
 
 

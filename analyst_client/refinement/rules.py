@@ -19,6 +19,11 @@ FIRST_RULES: dict[str, Any] = {
 """Rules of refinements that were saved before there were these rules."""
 
 
+CUT_COLUMNS = (
+    "columns were cut to where they were found, so coefficients are not of the columns as they are declared; the "
+    "default rules tell intervals"
+)
+"""Why there are no intervals where rules cut columns."""
 _TYPICAL_NORM = 2.5
 """Norm of a gradient, over the scale of residuals times √d, by which it is judged what its statistics can tell."""
 
@@ -495,13 +500,13 @@ class GeneralizedRules(RefinementRules):
         return self.least_rows / mu
 
     @classmethod
-    def for_intervals(cls, *, cut: bool = False, **rules: Any) -> "GeneralizedRules":
-        """Return the rules for intervals, which are the default ones: they serve predictions and intervals alike.
+    def for_predictions(cls, *, cut: bool = True, **rules: Any) -> "GeneralizedRules":
+        """Return the rules for predictions alone: the default ones, with columns cut to where they were found.
 
         Parameters
         ----------
         cut : bool
-            Whether numbers are cut to the ranges that are found for them, and coefficients are of these.
+            Whether numbers are cut to the ranges that are found for them.
         **rules : object
             Others that differ.
         """

@@ -13,7 +13,8 @@ FloatArray = npt.NDArray[np.float64]
 _DEGREES = np.array([2.2, 2.6, 3.2, 4.0, 6.0, 10.0, 50.0])
 """Degrees of freedom that residuals may have, as Student's t: from many outliers to none."""
 _LOG_PRIOR = np.log([0.005, 0.02, 0.06, 0.15, 0.25, 0.3, 0.215])
-"""How likely each is before a histogram is seen: what is cut off is then what it was in the mean of 25 sets of rows."""
+"""How likely each is before a histogram is seen. What is cut off is then about half of its mean in ``bench/shifts.py``:
+a heavier guess would make intervals from few rows longer still."""
 _SCALES = np.geomspace(0.02, 2.0, 47)
 """Scales that residuals may have, in spreads of the target."""
 _MISFIT = 0.15
@@ -28,7 +29,7 @@ _CHOICE = np.geomspace(0.8, 25.0, 36)
 _MIDDLES = (np.arange(64) + 0.5) / 64.0
 """Probabilities by which a law is taken at equally likely points."""
 ALIGNED = 0.45
-"""Part of what is cut off that moves one coefficient: 0.02 to 0.6 on 25 sets of rows, and 1 at the very most."""
+"""Part of what is cut off that moves one coefficient: 0.02 to 0.58 (``bench/shifts.py``), and 1 at the very most."""
 _HELD, _SIDE = 1.96, 1.645
 """Normal quantiles of an interval, and of its one end towards which a shift goes."""
 

@@ -85,15 +85,17 @@ def decimals_of(lower: float, upper: float) -> int | None:
 
 
 def to_decimals(numbers: RowArray, decimals: int | None) -> RowArray:
-    """Return the nearest numbers of so many decimals: what a file said, where it said no more of them.
+    """Replace numbers by the nearest ones of so many decimals: what a file said, where it said no more of them.
 
     A pure function of each number: a product, a nearest integer and a quotient, each rounded once.
     """
     if decimals is None:
         return numbers
     power = float(f"1e{abs(decimals)}")
-    nearest: RowArray = np.rint(numbers * power) / power if decimals >= 0 else np.rint(numbers / power) * power
-    return nearest
+    to_units, back = (np.multiply, np.divide) if decimals >= 0 else (np.divide, np.multiply)
+    to_units(numbers, power, out=numbers)
+    np.rint(numbers, out=numbers)
+    return np.asarray(back(numbers, power, out=numbers))
 
 
 def to_stored(values: npt.NDArray[np.float64], lower: float, upper: float) -> StoredArray:

@@ -144,7 +144,7 @@ def _first_process(started: subprocess.Popen[bytes]) -> int:
     while time.monotonic() < until and started.poll() is None:
         for child in _children(started.pid):
             is_up = Path(f"/proc/{child}/comm").read_text().strip() == "systemd"
-            if is_up and Path(f"/proc/{child}/root/run/systemd/private").exists():
+            if is_up and Path("/proc", str(child), "root", "run", "systemd", "private").exists():
                 return child
         time.sleep(0.1)
     raise AssertionError(f"the machine did not start: {started.poll()}")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import World, client_of, make_rows, open_world
+from support import World, client_of, make_rows, open_world, spent
 
 from analyst_client import (
     CuratorClient,
@@ -47,14 +47,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 @pytest.fixture(scope="module")
 def client(world: World) -> CuratorClient:
     return client_of(world)
-
-
-def spent(client: CuratorClient) -> float:
-    """Return µ² that is posted or held."""
-    budget = client.budget("cohort")
-    assert budget.posted.mu is not None
-    assert budget.pending.mu is not None
-    return budget.posted.mu**2 + budget.pending.mu**2
 
 
 @pytest.fixture(scope="module")

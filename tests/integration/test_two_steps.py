@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import World, client_of, make_rows, open_population, open_world
+from support import World, client_of, make_rows, open_population, open_world, spent
 
 from analyst_client import (
     SSP,
@@ -54,14 +54,6 @@ def world(tmp_path: Path) -> Iterator[World]:
 @pytest.fixture
 def client(world: World) -> CuratorClient:
     return client_of(world)
-
-
-def spent(client: CuratorClient) -> float:
-    """Return µ² that is posted or held."""
-    budget = client.budget("cohort")
-    assert budget.posted.mu is not None
-    assert budget.pending.mu is not None
-    return budget.posted.mu**2 + budget.pending.mu**2
 
 
 def test_two_steps_cost_the_price_and_the_same_call_nothing(client: CuratorClient) -> None:

@@ -12,6 +12,7 @@ from analyst_client import (
     AdaSSP,
     Column,
     Cost,
+    EstimationError,
     GeneralizedRules,
     LogisticRegression,
     RefinedRegression,
@@ -99,11 +100,14 @@ def test_a_refined_logistic_fit_says_and_adjusts_the_same() -> None:
     x = generator.exponential(1.0, (6000, 2))
     y = (generator.random(6000) < 1.0 / (1.0 + np.exp(-x @ [0.8, -0.6]))).astype(float)
     curator = IdealCurator.of_rows(np.column_stack([x, y]), [(0.0, 30.0), (0.0, 30.0), None], generator)
-    fit = LogisticRegression().fit(curator.refine(0.8, GeneralizedRules(cut=True), family="binomial"))
+    cut = LogisticRegression().fit(curator.refine(0.8, GeneralizedRules.for_predictions(), family="binomial"))
+    assert any(note.startswith("Columns were cut to what was found: x1 is ") for note in cut.summary().notes)
+    with pytest.raises(EstimationError, match="columns were cut"):
+        cut.conf_int()
+    fit = LogisticRegression().fit(curator.refine(0.8, family="binomial"))
     summary = fit.summary()
     assert [row[0] for row in summary.rows] == ["(constant)", "x1", "x2"]
     assert "p Holm" in summary.heads
-    assert any(note.startswith("Columns were cut to what was found: x1 is ") for note in summary.notes)
     assert fit.adjusted_pvalues()[1:] == pytest.approx(holm(fit.pvalues()[1:]))
     together = fit.conf_int(simultaneous=True)
     assert together[1:] == pytest.approx(fit.conf_int(0.975)[1:])

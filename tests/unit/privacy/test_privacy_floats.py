@@ -51,7 +51,10 @@ FLOATS: dict[tuple[str, str], tuple[str, str]] = {
     # (module, function): (its float operations, why they are right)
     ("privacy/lattice", "center_and_scale"): ("/ literal", "public bounds"),
     ("privacy/lattice", "decimals_of"): ("/ Decimal literal", "public bounds"),
-    ("privacy/lattice", "to_decimals"): ("/ float np.rint", "each rounded once, of the number alone"),
+    ("privacy/lattice", "to_decimals"): (
+        "float np.asarray np.divide np.multiply np.rint",
+        "each rounded once, of the number alone",
+    ),
     ("privacy/lattice", "to_stored"): ("/ np.asarray np.clip np.float64 np.isnan np.rint", _ONE_ROUNDING),
     ("privacy/lattice", "to_request_lattice"): ("/ np.clip np.multiply np.rint", _HELD_EXACTLY),
     ("privacy/design", "Column"): ("literal", "public bounds"),

@@ -167,5 +167,5 @@ def test_numbers_of_few_decimals_are_read_as_the_file_said_them(
 def test_numbers_move_by_a_few_steps_at_most(lower: float, upper: float) -> None:
     center, scale = center_and_scale(lower, upper)
     read = np.clip(center + scale * np.linspace(-0.999, 0.999, 101), lower, upper)
-    moved = np.abs(to_decimals(read, decimals_of(lower, upper)) - read)
+    moved = np.abs(to_decimals(read.copy(), decimals_of(lower, upper)) - read)
     assert np.all(moved / scale <= 6.0 / STORED_UNIT)
