@@ -510,7 +510,8 @@ class IdentityService:
         IdempotencyKeyReused, TokenNotShown
         """
         known = self._find_made(old.principal.id, key)
-        if known is not None and old.replaced_by != known[1].id:
+        # Read again: the same request, sent twice at once, may have replaced it since `old` was read.
+        if known is not None and self.get_token(old.id).replaced_by != known[1].id:
             raise key_reused()
         return known
 

@@ -13,7 +13,7 @@ from support import TERMS, World, problem
 
 from curator_service.identity import service as identity_service
 from curator_service.identity.policy import Role
-from curator_service.identity.repository import Principal
+from curator_service.identity.repository import Principal, TokenRecord
 from curator_service.identity.service import IdentityError
 from curator_service.identity.tokens import derive_token
 from curator_service.kit.idempotency import id_of_request
@@ -234,6 +234,22 @@ class TestTokensOfRetries:
         assert len({answer.json()["token"] for answer in answers}) == 1
         made = answers[0].json()["id"]
         assert [act["kind"] for act in acts(world) if act.get("token") == made] == ["token"]
+
+    def test_a_rotation_between_reading_and_asking_is_found(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The second of two equal requests has read the old token before the first has replaced it."""
+        identity, old = world.curator.identity, world.tokens["ada"].split("_")[1]
+        first, read = [], identity.get_token
+
+        def reads_late(token_id: str) -> TokenRecord:
+            found = read(token_id)
+            if not first:
+                monkeypatch.setattr(identity, "get_token", read)
+                first.append(identity.rotate_token(old, grace_s=600, actor="ada", key=KEY))
+            return found
+
+        monkeypatch.setattr(identity, "get_token", reads_late)
+        again = identity.rotate_token(old, grace_s=600, actor="ada", key=KEY)
+        assert again[0].secret == first[0][0].secret
 
     def test_a_key_gives_nobody_else_anything(self, world: World) -> None:
         world.add_token("oscar", Role.OPERATOR)
