@@ -89,6 +89,11 @@ class Population:
         """The rows as a curator stores them."""
         return store(self.manifest, self.frame)
 
+    @cached_property
+    def quoted(self) -> dict[bytes, str]:
+        """Quotes that curators of these declarations gave."""
+        return {}
+
     @property
     def asked(self) -> tuple[Any, dict[str, Any]]:
         """What is typed: the model, and the target where a formula does not name it."""
@@ -133,7 +138,7 @@ class Population:
         x, y = coded.x[picked], coded.y[places.get(self.target, picked)]
         alone = [i for i, term in enumerate(coded.terms) if term.column == NOTHING]
         x[:, alone] = coded.x[nothing][:, alone]
-        return Draw(DeskClient(self.manifest, stored, generator), x, y, generator)
+        return Draw(DeskClient(self.manifest, stored, generator, self.quoted), x, y, generator)
 
     def shuffle(self) -> "Population":
         """Return it with a target that nothing explains."""
