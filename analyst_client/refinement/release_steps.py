@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import cast
 
-from analyst_client.errors import CuratorError, RequestInvalidError
+from analyst_client.errors import BudgetExceededError, CuratorError, RequestInvalidError
 from analyst_client.kinds.gram.quote import Quote
 from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.gram.request import ReleaseRequest
@@ -36,25 +37,29 @@ def buy_in_steps(
     CuratorError
         With a note that says which reservation holds the rest of the price, or that it was given back.
     """
+    whole = partial(seller.release, declared.name, request)
     if not takes_two_steps(request, quote) or _is_refused(seller, declared, request, quote):
-        whole: Release = seller.release(declared.name, request)
-        return whole
+        return cast("Release", whole())
     said = {"of": "a release", "again": secrets.token_hex(8) if request.fresh else ""}
-    project, given = request.project, request.reservation
     holding = Holding(
         seller,
         partial(seller.quote, declared.name),
         declared,
         key_of(declared, request, **said),
         price,
-        project=project,
-        given=given,
+        project=request.project,
+        given=request.reservation,
         before_paying=lambda: None,
+        once=request.fresh,
     )
-    step = request if given is not None else replace(request, project=None)  # the reservation's counts
     try:
-        norms = holding.release(norms_request(step, quote))
-        release: Release = holding.release(release_request(step, quote, norms))
+        try:
+            norms = holding.release(norms_request(request, quote))
+        except BudgetExceededError:
+            if holding.id is not None:
+                raise
+            return cast("Release", whole())  # refused in words that say more than those of a reservation
+        release: Release = holding.release(release_request(request, quote, norms))
     except BaseException as error:
         if isinstance(error, CuratorError):
             error.idempotency_key = None  # of one step, not of the same call
@@ -66,9 +71,9 @@ def buy_in_steps(
 
 
 def _is_refused(seller: Seller, declared: Dataset, request: ReleaseRequest, quote: Quote) -> bool:
-    """Return whether two steps would be refused, in words that say less than those of one."""
+    """Return whether two steps would be refused: by the curator, or by a given reservation after the first."""
     try:
         first = seller.quote(declared.name, norms_request(request, quote))
     except RequestInvalidError:  # more terms than a curator takes directions
         return True
-    return not quote.affordable and first.stored_release is None and request.reservation is None
+    return request.reservation is not None and not quote.affordable and first.stored_release is None
