@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from analyst_client.kinds.gram import two_steps
 from analyst_client.kinds.gram.row_lengths import spread_counts
-from analyst_client.kinds.gram.two_steps import RESIDUAL_SD, VARYING, choose_rows
+from analyst_client.kinds.gram.two_steps import BENT, RESIDUAL_SD, VARYING, choose_rows
 from analyst_client.kinds.score.release import NORM_EDGES
 
 GROUPS = 6
@@ -24,15 +25,16 @@ LENGTHS = np.exp(np.random.default_rng(1).normal(-1.0, 0.4, 10_000)).clip(0.0, 1
 
 
 def predicted(norms: Any, squared: float, xty_sd: float) -> float:
-    """Return the squared length of a slope's interval as the rule predicts it, with information by count."""
+    """Return the squared error of a slope as the rule predicts it, with information by count."""
     squares, rows = spread_counts(norms, GROUPS)
     N = rows @ np.minimum(1.0, squared / (1.0 + squares))
     variance = VARYING * float(rows @ squares) / GROUPS / rows.sum()
-    return float(RESIDUAL_SD**2 / (N * variance) + squared * xty_sd**2 / (N * variance) ** 2)
+    moved = BENT**2 * (1.0 - N / rows.sum()) ** 2
+    return float(RESIDUAL_SD**2 / variance * (1.0 / N + moved) + squared * xty_sd**2 / (N * variance) ** 2)
 
 
 @pytest.mark.parametrize("xty_sd", [3.0, 10.0, 30.0, 100.0])
-def test_the_norm_is_where_the_predicted_length_is_about_least(xty_sd: float) -> None:
+def test_the_norm_is_where_the_predicted_error_is_about_least(xty_sd: float) -> None:
     norms = counted(LENGTHS)
     rows = choose_rows(norms, GROUPS, xty_sd)
     least = min(predicted(norms, 1.0 + GROUPS * x, xty_sd) for x in np.geomspace(1e-4, 1.0, 400))
@@ -47,6 +49,13 @@ def test_the_norm_grows_with_the_rows_and_ends_with_the_box() -> None:
     ]
     assert norms == sorted(norms)
     assert norms[0] < norms[4] < norms[-1] == math.inf
+
+
+def test_many_rows_that_could_be_bent_keep_more_of_their_weight(monkeypatch: pytest.MonkeyPatch) -> None:
+    norms = counted(LENGTHS, 10.0)
+    norm = choose_rows(norms, GROUPS, 60.0)["norm"]
+    monkeypatch.setattr(two_steps, "BENT", 0.0)
+    assert choose_rows(norms, GROUPS, 60.0)["norm"] < norm
 
 
 def test_where_noise_outweighs_all_half_of_the_weight_is_of_longer_rows() -> None:
