@@ -63,6 +63,8 @@ class DeskSession:
         By `store`.
     generator : Generator
         Of the noise.
+    quoted : dict of bytes to str
+        Quotes by their requests, which sessions of one manifest may share: a refinement asks for a hundred beforehand.
     spent : float
         µ² so far.
     """
@@ -70,6 +72,7 @@ class DeskSession:
     manifest: Manifest
     stored: Stored
     generator: np.random.Generator
+    quoted: dict[bytes, str] = field(default_factory=dict)
     spent: float = field(default=0.0, init=False)
     transport: None = field(default=None, init=False)
 
@@ -85,7 +88,7 @@ class DeskSession:
         """Answer a request as the server does."""
         match method, path.rsplit("/", 1)[-1]:
             case "POST", "quotes":
-                body = self._quote(self._prepare(content))
+                return self._reply(self._quote(content or b""))
             case "POST", "releases":
                 return self._reply(self._release(self._prepare(content)))
             case "GET", name if name == self.manifest.name:
@@ -111,18 +114,23 @@ class DeskSession:
         kind = KINDS[asked.get("kind", KINDS.first.name)]
         return prepare(KINDS, self.dataset, kind.request_model.model_validate(asked))
 
-    def _quote(self, prepared: Prepared) -> dict[str, Any]:
-        nothing = {"stored_release": None, "derivable_from": None, "offers": []}
-        return {
-            "dataset": self.dataset.name,
-            **describe(prepared, self.population),
-            "affordable": True,
-            "pass_over_rows": prepared.needs_pass,
-            "duration_s": prepared.duration_s,
-            "answer_bytes": prepared.answer_bytes,
-            "answer_bytes_left": 10**9,
-            **nothing,
-        }
+    def _quote(self, content: bytes) -> str:
+        if content not in self.quoted:
+            prepared = self._prepare(content)
+            body = {
+                "dataset": self.dataset.name,
+                **describe(prepared, self.population),
+                "affordable": True,
+                "pass_over_rows": prepared.needs_pass,
+                "duration_s": prepared.duration_s,
+                "answer_bytes": prepared.answer_bytes,
+                "answer_bytes_left": 10**9,
+                "stored_release": None,
+                "derivable_from": None,
+                "offers": [],
+            }
+            self.quoted[content] = to_json(body).decode()
+        return self.quoted[content]
 
     def _release(self, prepared: Prepared) -> str:
         kernel = prepared.kernel
@@ -136,7 +144,13 @@ class DeskSession:
 class DeskClient(CuratorClient):
     """A client of rows in memory."""
 
-    def __init__(self, manifest: Manifest, stored: Stored, generator: np.random.Generator) -> None:
+    def __init__(
+        self,
+        manifest: Manifest,
+        stored: Stored,
+        generator: np.random.Generator,
+        quoted: dict[bytes, str] | None = None,
+    ) -> None:
         super().__init__("http://127.0.0.1:1", "desk", memory=None)
-        self._session = DeskSession(manifest, stored, generator)  # type: ignore[assignment]
+        self._session = DeskSession(manifest, stored, generator, {} if quoted is None else quoted)  # type: ignore[assignment]
         self._purchasing = Purchasing(self._session)

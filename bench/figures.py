@@ -64,6 +64,7 @@ from bench.judges import (
     judge_interval,
     judge_point,
     judge_share,
+    judge_shrunk,
     judge_size,
     near,
 )
@@ -235,6 +236,15 @@ def _coefficients(of: Case, errors: Any) -> Told:
     return _each(of.names, of.fit.params_, of.truth.theta, errors)
 
 
+def _shrunk(of: Case) -> Told:
+    """Return the excess squared errors of shrunk coefficients, and of the solution of the same equations."""
+    results, x = of.fit.results_[0], of.population.coded.x[of.population.coded.known]
+    solved = results.contrasts @ np.linalg.lstsq(results.equations.xtx, results.equations.xty)[0] + results.offsets
+    L, _ = raw_map(of.population.coded, "gaussian")
+    off = np.linalg.solve(L, np.array([of.fit.params_, solved]).T - of.truth.theta[:, np.newaxis])
+    return {"excess": tuple(np.mean((x @ off) ** 2, axis=0))}
+
+
 def _intervals(of: Case, intervals: Floats) -> Told:
     return _each(of.names, *intervals.T, of.truth.theta, NORMAL * of.plain[1])
 
@@ -256,6 +266,18 @@ def _privacy(of: Case) -> Told:
 
 def _rows_known(of: Case) -> float:
     return float(np.sum(~np.isnan(of.draw.x).any(axis=1)))
+
+
+def _dof(of: Case) -> Told:
+    """Of F: rows, as they are weighted where they are, less coefficients."""
+    releases = of.release if isinstance(of.release, list) else [of.release]
+    squares = np.nansum(of.draw.x**2, axis=1)[~np.isnan(of.draw.x).any(axis=1)]
+    norms = [getattr(release, "norm", None) for release in releases]  # of a refinement all rows count alike
+    rows = [
+        np.sum(np.minimum(1.0, norm**2 / part)) if norm else len(part)
+        for norm, part in zip(norms, np.array_split(squares, len(norms)), strict=True)
+    ]
+    return {"dof": (of.fit.results_[0].dof, float(sum(rows)) - len(of.names))}
 
 
 def _r_squared(of: Case, value: float) -> Told:
@@ -457,8 +479,12 @@ class Figure:
 
 LINEAR = {
     "coefficient": Figure(
-        lambda of: _coefficients(of, of.fit.bse), judge_point, "coef_ intercept_ params_ params value estimate coef"
+        lambda of: _coefficients(of, of.fit.bse),
+        judge_point,
+        "coef_ intercept_ params_ params value estimate coef",
+        "refine",
     ),
+    "shrunk coefficient": Figure(_shrunk, judge_shrunk, "coef_ intercept_ params_ coef", "release sites"),
     "interval": Figure(
         lambda of: _intervals(of, of.intervals),
         judge_interval,
@@ -481,9 +507,7 @@ LINEAR = {
         lambda of: {"sd": (math.sqrt(of.fit.scale), of.truth.residual_sd)}, near(0.1), "scale residual_sd"
     ),
     "rows": Figure(_shown_rows, near(0.05), "rows n"),
-    "degrees of freedom": Figure(
-        lambda of: {"dof": (of.fit.results_[0].dof, _rows_known(of) - len(of.names))}, near(0.05), "dof"
-    ),
+    "degrees of freedom": Figure(_dof, near(0.05), "dof"),
     "F": Figure(_f_test, judge_size, "f_test statistic pvalue f_statistic f_p_value F"),
     "Wald test": Figure(
         lambda of: {"two slopes at the truth": (of.fit.results_[0].test(*_true_slopes(of, 2)).pvalue,)},

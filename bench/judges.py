@@ -121,6 +121,15 @@ def judge_point(parts: Parts) -> Verdict:
     return _worst_of("bias", found, 0.5, parts)
 
 
+def judge_shrunk(parts: Parts) -> Verdict:
+    """Compare what predictions of shrunk coefficients lose with what those of the equations' solution lose."""
+    (told,) = parts.values()
+    shrunk, solved = told[np.isfinite(told).all(axis=1)].T
+    ratio = float(np.median(shrunk) / np.median(solved))
+    goal = Measure("excess over least squares'", ratio, 2.0 * ratio / math.sqrt(len(shrunk)), 1.2, at_least=False)
+    return Verdict([goal], "excess")
+
+
 def judge_error(parts: Parts) -> Verdict:
     """Compare the spread of estimates with their stated errors."""
     found = {}

@@ -89,6 +89,11 @@ class Population:
         """The rows as a curator stores them."""
         return store(self.manifest, self.frame)
 
+    @cached_property
+    def quoted(self) -> dict[bytes, str]:
+        """Quotes that curators of these declarations gave."""
+        return {}
+
     @property
     def asked(self) -> tuple[Any, dict[str, Any]]:
         """What is typed: the model, and the target where a formula does not name it."""
@@ -125,15 +130,16 @@ class Population:
     def draw(self, n: int, seed: int) -> "Draw":
         """Draw rows with replacement; `nothing`, and a target that is shuffled, by themselves."""
         generator = np.random.default_rng([seed, n, *self.name.encode()])
-        size = len(next(iter(self.stored.values())))
-        picked, nothing, other = (generator.integers(0, size, n) for _ in range(3))
+        coded = self.coded
+        known = np.flatnonzero(coded.known)  # what is drawn by itself is missing nowhere
+        picked = generator.integers(0, len(coded.x), n)
+        nothing, other = (known[generator.integers(0, len(known), n)] for _ in range(2))
         places = {NOTHING: nothing} | ({self.target: other} if self.shuffled else {})
         stored = {name: values[places.get(name, picked)] for name, values in self.stored.items()}
-        coded = self.coded
         x, y = coded.x[picked], coded.y[places.get(self.target, picked)]
         alone = [i for i, term in enumerate(coded.terms) if term.column == NOTHING]
         x[:, alone] = coded.x[nothing][:, alone]
-        return Draw(DeskClient(self.manifest, stored, generator), x, y, generator)
+        return Draw(DeskClient(self.manifest, stored, generator, self.quoted), x, y, generator)
 
     def shuffle(self) -> "Population":
         """Return it with a target that nothing explains."""
