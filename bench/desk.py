@@ -67,6 +67,8 @@ class DeskSession:
         Quotes by their requests, which sessions of one manifest may share: a refinement asks for a hundred beforehand.
     spent : float
         µ² so far.
+    paid : tuple of str
+        Digest of the last request that a reservation paid, and its answer.
     """
 
     manifest: Manifest
@@ -74,6 +76,7 @@ class DeskSession:
     generator: np.random.Generator
     quoted: dict[bytes, str] = field(default_factory=dict)
     spent: float = field(default=0.0, init=False)
+    paid: tuple[str, str] = field(default=("", ""), init=False)
     transport: None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -133,6 +136,14 @@ class DeskSession:
         return self.quoted[content]
 
     def _release(self, prepared: Prepared) -> str:
+        """Answer anew, but for what a reservation has just paid: that is read once more."""
+        digest = prepared.request_digest
+        if prepared.request.reservation is not None:
+            self.paid = digest, self._draw(prepared)
+            return self.paid[1]
+        return self.paid[1] if self.paid[0] == digest else self._draw(prepared)
+
+    def _draw(self, prepared: Prepared) -> str:
         kernel = prepared.kernel
         mapped = np.zeros((self.rows, kernel.width), dtype=np.float64, order="F")
         kernel.map(self.stored, np.ones(self.rows, dtype=np.bool_), mapped)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from statistics import NormalDist
 from typing import Any, ClassVar
@@ -45,9 +46,9 @@ class GeneralizedFit(RefinementFit):
 
     Notes
     -----
-    `coef_` is the posterior mean of a normal prior on coefficients of standardised columns, whose deviation is
-    integrated out. Standard errors, intervals and tests do not shrink: they are of where the clipped scores of the
-    later steps add up to 0.
+    `coef_` is where the clipped scores of the later steps add up to 0; standard errors, intervals and tests are of that.
+    Predictions have coefficients of their own: the posterior mean of a normal prior on those of standardised columns,
+    whose deviation is integrated out. Where there are no intervals, `coef_` is that too.
 
     The covariance is :math:`H^{-1}(J + S)H^{-1}`. S is the privacy noise of these scores, with what noise in H adds as
     the last coefficients are away from the solution. J is the sampling error of the score: by the variance of the
@@ -76,6 +77,9 @@ class GeneralizedFit(RefinementFit):
         moments = self.refined_.moments
         self._free = len(self.terms_) if moments is None else moments.free
         self.coef_, self.term_names_ = self.coef_[: self._free - 1], self.term_names_[: self._free - 1]
+        with suppress(EstimationError):  # without intervals, what predictions rest on
+            center = self._center
+            self.intercept_, self.coef_ = float(center[0]), center[1:]
 
     @property
     def _to_raw(self) -> FloatArray:
@@ -108,6 +112,13 @@ class GeneralizedFit(RefinementFit):
         assert self.refined_.frame is not None
         forms: FloatArray = self._to_raw @ self.refined_.frame.matrix
         return forms
+
+    @property
+    def _center(self) -> FloatArray:
+        """Estimates that are not shrunk, in raw units, around which intervals are."""
+        law = self._likelihood  # which says first what is missing
+        center: FloatArray = self._forms @ law.theta
+        return center
 
     @property
     def param_names_(self) -> NDArray[np.object_]:
@@ -173,8 +184,8 @@ class GeneralizedFit(RefinementFit):
         Returns
         -------
         ndarray of shape (1 + D', 2)
-            Around estimates that are not shrunk, which `params_` are. Infinite where noise could hide a parameter's
-            information, as of terms that nearly follow from each other.
+            Around `params_`. Infinite where noise could hide a parameter's information, as of terms that nearly follow
+            from each other.
 
         Raises
         ------
@@ -185,8 +196,7 @@ class GeneralizedFit(RefinementFit):
         tails[1:] /= len(tails[1:]) if simultaneous and len(tails) > 1 else 1
         quantiles = np.array([-NormalDist().inv_cdf(tail) for tail in tails.tolist()])
         half = quantiles * np.sqrt(np.diag(self.cov_params(robust=robust)))
-        center = self._forms @ self._likelihood.theta
-        return np.column_stack([center - half, center + half])
+        return np.column_stack([self._center - half, self._center + half])
 
     def pvalues(self, *, robust: bool | None = None) -> FloatArray:
         """Return p-values of each parameter being 0, of shape (1 + D',): Wald's test, with normal quantiles.
@@ -194,7 +204,7 @@ class GeneralizedFit(RefinementFit):
         They are NaN where an interval has no end.
         """
         errors = np.sqrt(np.diag(self.cov_params(robust=robust)))
-        ratios = np.where(np.isfinite(errors), np.abs(self._forms @ self._likelihood.theta) / errors, np.nan)
+        ratios = np.where(np.isfinite(errors), np.abs(self._center) / errors, np.nan)
         return np.array([math.erfc(ratio / math.sqrt(2.0)) for ratio in ratios.tolist()])
 
     def adjusted_pvalues(self, *, robust: bool | None = None) -> FloatArray:
@@ -247,7 +257,7 @@ class GeneralizedFit(RefinementFit):
         if found.moments is not None and found.theta is not None:
             stated.append(("sd of the index", number(found.moments.spread(found.theta))))
         columns: dict[str, Sequence[str]] = {}
-        said = "Coefficients are shrunk as far as the noise asks for; intervals and tests are not."
+        said = "Predictions rest on coefficients of their own, shrunk as far as the noise asks for."
         try:
             errors = np.sqrt(np.diag(self.cov_params(robust=robust))).tolist()
             low, high = self.conf_int(level, robust=robust).T.tolist()
@@ -265,7 +275,7 @@ class GeneralizedFit(RefinementFit):
             if self._likelihood.dispersion is not None and self._family == "poisson":
                 stated.append(("dispersion, about", number(self._likelihood.dispersion)))
         except EstimationError as error:
-            said = f"Warning: {error}."
+            said = f"Warning: {error}. Coefficients are shrunk as far as the noise asks for."
         names, values = self.param_names_.tolist(), self.params_.tolist()
         return self._table(self.target_name_, stated, "coef", dict(zip(names, values, strict=True)), columns, said)
 

@@ -39,8 +39,8 @@ class Seller(Protocol):
     def quote(self, dataset: str, request: Any, /) -> Any:
         """Return the quote of a request."""
 
-    def release(self, dataset: str, request: Any, /) -> Any:
-        """Return the release of a request."""
+    def release(self, dataset: str, request: Any, /, *, idempotency_key: str | None = None) -> Any:
+        """Return the release of a request; the same key returns the first answer again."""
 
     def reserve(
         self, dataset: str, *, expires_in_s: int, project: str | None, idempotency_key: str, **price: float
@@ -82,6 +82,9 @@ class Holding:
     idempotency key follows from the call: the same call finds it again. One that has ended is followed by another, of
     what was not drawn from it, so that all of them together never cost more than the price.
 
+    A step's answer has an idempotency key that follows from the call, too. A quieter release of the same entries that
+    somebody buys later is then no answer to it, and the steps after it are those that were bought.
+
     Parameters
     ----------
     seller : Seller
@@ -96,6 +99,8 @@ class Holding:
         A reservation of the analyst's own, which is neither made nor closed here.
     before_paying : callable
         Called before anything is held; it raises what would fail later.
+    once : bool
+        Whether the key is of this call alone, so that no other finds what is held.
     """
 
     def __init__(
@@ -109,21 +114,32 @@ class Holding:
         project: str | None,
         given: str | None,
         before_paying: Callable[[], None],
+        once: bool = False,
     ) -> None:
         self._seller, self._quote, self._dataset, self._key, self._price = seller, quote, dataset, key, dict(price)
-        self._project, self._given, self._before_paying = project, given, before_paying
+        self._project, self._given, self._before_paying, self._once = project, given, before_paying, once
         self.id = given
         self._pays = self._was_asked = False
 
     def release(self, asked: Any) -> Any:
         """Return the release of a step: a stored one, or one that is paid by the reservation."""
-        name = self._dataset.name
         if not self._pays:
             quoted = self._quote(asked)
             if quoted.stored_release is not None or quoted.derivable_from is not None:
-                return self._seller.release(name, asked)  # free, and whoever is refused a price may still read
+                return self._read(asked)  # free, and whoever is refused a price may still read
             self._before_paying()
             self._pays, self.id = True, self.id or self._reserve()
+        bought = self._buy(asked)
+        read = bought if asked.fresh else self._read(asked)
+        return bought if read.id == bought.id else read
+
+    def _read(self, asked: Any) -> Any:
+        """Return the stored release of a step: of several the one that this call was answered first."""
+        key = f"{self._key}-{hashlib.sha256(asked.to_json()).hexdigest()[:40]}"
+        return self._seller.release(self._dataset.name, asked, idempotency_key=key)
+
+    def _buy(self, asked: Any) -> Any:
+        name = self._dataset.name
         assert self.id is not None
         try:
             return self._seller.release(name, replace(asked, reservation=self.id))
@@ -180,15 +196,15 @@ class Holding:
                     "client.reservations() lists what you hold, and client.close_reservation(…) gives it back"
                 )
             elif self._was_asked and not recurs(error):
-                error.add_note(
-                    "a reservation may have been made: the same call finds it, client.reservations() lists it"
-                )
+                found = "" if self._once else "the same call finds it, "
+                error.add_note(f"a reservation may have been made: {found}client.reservations() lists it")
             return
         named = f"reservation={self.id!r}"
         if self._given is not None:
-            error.add_note(f"what is left waits in {named}, which you gave: the same call goes on where this ended")
+            goes_on = "" if self._once else ": the same call goes on where this ended"
+            error.add_note(f"what is left waits in {named}, which you gave{goes_on}")
             return
-        if not recurs(error):
+        if not (self._once or recurs(error)):
             error.add_note(
                 f"the rest of the price waits in {named} for {HELD_S // 3600} hours at most: the same call goes on "
                 f"where this ended, and pays for no step twice; client.close_reservation({self.id!r}) gives it back"
@@ -205,9 +221,8 @@ class Holding:
         except CuratorError as failed:
             error.add_note(f"the rest of the price is held by {named}, which could not be closed: {failed}")
             return
-        error.add_note(
-            f"the rest of the price was given back ({named} is closed); steps that were bought cost nothing again"
-        )
+        bought = "client.releases(…) lists" if self._once else "nothing more is charged for"
+        error.add_note(f"the rest of the price was given back ({named} is closed); {bought} steps that were bought")
 
 
 def recurs(error: BaseException) -> bool:

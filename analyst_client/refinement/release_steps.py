@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import cast
 
-from analyst_client.errors import CuratorError, RequestInvalidError
+from analyst_client.errors import BudgetExceededError, CuratorError, RequestInvalidError
 from analyst_client.kinds.gram.quote import Quote
 from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.gram.request import ReleaseRequest
@@ -55,32 +56,35 @@ def buy_in_steps(
     CuratorError
         With a note that says which reservation holds the rest of the price, or that it was given back.
     """
+    whole = partial(seller.release, declared.name, request)
     if not robust and (not takes_two_steps(request, quote) or _is_refused(seller, declared, request, quote)):
-        whole: Release = seller.release(declared.name, request)
-        return whole
+        return cast("Release", whole())
     said = {"of": "a release", "again": secrets.token_hex(8) if request.fresh else ""}
     said |= {"errors": "robust"} if robust else {}
-    project, given = request.project, request.reservation
     holding = Holding(
         seller,
         partial(seller.quote, declared.name),
         declared,
         key_of(declared, request, **said),
         price,
-        project=project,
-        given=given,
+        project=request.project,
+        given=request.reservation,
         before_paying=lambda: None,
+        once=request.fresh,
     )
-    step = request if given is not None else replace(request, project=None)  # the reservation's counts
     share, steps = 1.0 - (ROBUST_SHARE if robust else 0.0), list[ScoreRelease]()
     try:
-        if leaves_row_map(request):
-            steps.append(holding.release(norms_request(step, quote)))
-            release: Release = holding.release(release_request(step, quote, steps[0], share - SHARE))
-        else:
-            release = holding.release(paying(step, quote, share))
-        if robust and (asked := meat_request(step, quote, release)) is not None:
-            steps.append(holding.release(asked))
+        try:
+            if leaves_row_map(request):
+                steps.append(holding.release(norms_request(request, quote)))
+        except BudgetExceededError:
+            if robust or holding.id is not None:
+                raise
+            return cast("Release", whole())  # refused in words that say more than those of a reservation
+        asked = release_request(request, quote, steps[0], share - SHARE) if steps else paying(request, quote, share)
+        release: Release = holding.release(asked)
+        if robust and (last := meat_request(request, quote, release)) is not None:
+            steps.append(holding.release(last))
     except BaseException as error:
         if isinstance(error, CuratorError):
             error.idempotency_key = None  # of one step, not of the same call
@@ -92,9 +96,9 @@ def buy_in_steps(
 
 
 def _is_refused(seller: Seller, declared: Dataset, request: ReleaseRequest, quote: Quote) -> bool:
-    """Return whether two steps would be refused, in words that say less than those of one."""
+    """Return whether two steps would be refused: by the curator, or by a given reservation after the first."""
     try:
         first = seller.quote(declared.name, norms_request(request, quote))
     except RequestInvalidError:  # more terms than a curator takes directions
         return True
-    return not quote.affordable and first.stored_release is None and request.reservation is None
+    return request.reservation is not None and not quote.affordable and first.stored_release is None

@@ -29,6 +29,8 @@ SLACK = 1e-9
 """By how much rounding may move what is computed, in its size."""
 STEPS = 2**30
 """Steps in which a curator keeps a number, from the middle of its bounds to an end."""
+DECIMALS_MOST = 150
+"""Decimals, and powers of ten, to which a curator reads numbers; beyond these, as it keeps them."""
 ENDLESS: Interval = (-math.inf, math.inf)
 MINUS, _ZERO = Fraction(-1), Fraction(0)
 _NUMBERS = frozenset({"number", "made", "log"})
@@ -243,6 +245,8 @@ class Facts:
         if max(abs(lower), abs(upper)) * 2.0**-45 > step:
             return True
         decimals = -(Decimal(1.1 * step).adjusted() + 1)
+        if abs(decimals) > DECIMALS_MOST:
+            return True
         power = float(f"1e{abs(decimals)}")
         kept = round(value * power) / power if decimals >= 0 else round(value / power) * power
         return value in (kept, lower, upper)
@@ -415,12 +419,13 @@ class Facts:
             return True
         rest = {atom: sum(_high(self, a, c) for a, c in parts.items() if a != atom) for atom in parts}
         whole = float(apart.polynomial.get(ONE, _ZERO))
+        size = max((abs(end) for end in (*one[1:], *other[1:]) if math.isfinite(end)), default=0.0)
         for atom, coefficient in parts.items():
             low, high = self.range_of(atom)
             bound = -(whole + rest[atom]) / float(coefficient)
             if not math.isfinite(bound):
                 continue
-            slack = 0.0 if exact else SLACK * max(abs(end) for end in (bound, low, high) if math.isfinite(end))
+            slack = 0.0 if exact else SLACK * max(size / abs(float(coefficient)), abs(bound))
             low, high = (max(low, bound - slack), high) if coefficient > 0 else (low, min(high, bound + slack))
             if low > high:
                 return False

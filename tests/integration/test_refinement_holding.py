@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -38,6 +38,7 @@ from analyst_client import (
 )
 from analyst_client.refinement import holding
 from curator_service.privacy.accountant import Price
+from curator_service.privacy.samplers import Distribution
 
 PRICE = 4.0
 RULES = RefinementRules(looks=(0.05, 0.1), enough=None, grams=1, steps=4)
@@ -65,14 +66,14 @@ def account(client: CuratorClient) -> tuple[float, float]:
 
 
 def fails_at(client: CuratorClient, step: int, error: BaseException) -> None:
-    """Let the client fail once, when it sends a step that is paid."""
-    real, sent = client.release, []
+    """Let the client fail once, before it sends anything of a step; each ends with what is read under its key."""
+    real, read, errors = client.release, [], [error]
 
-    def release(dataset: str, request: Any) -> Any:
-        sent.append(request)
-        if len(sent) == step:
-            raise error
-        return real(dataset, request)
+    def release(dataset: str, request: Any, **key: Any) -> Any:
+        if len(read) == step - 1 and errors:
+            raise errors.pop()
+        read.extend(key)
+        return real(dataset, request, **key)
 
     client.release = release  # type: ignore[method-assign, assignment]
 
@@ -111,6 +112,16 @@ GIVEN_BACK = [
     ServiceError("malformed answer", status=None),
     BudgetExceededError("none is left", status=409),
 ]
+
+
+class Drawn:
+    """Normal noise of the scales that are asked."""
+
+    def __init__(self) -> None:
+        self.generator = np.random.default_rng(0)
+
+    def sample(self, distribution: Distribution, scales: Sequence[int]) -> list[int]:
+        return [round(self.generator.normal() * scale) for scale in scales]
 
 
 def name_of_error(value: object) -> str:
@@ -211,14 +222,14 @@ class TestAgain:
         assert account(client) == pytest.approx((WHOLE, 0.0), rel=1e-6)
 
     def test_a_refinement_outlives_its_reservation(self, world: World) -> None:
-        client, sent = client_of(world), []
+        client, read, began = client_of(world), [], world.clock.moment
         real = client.release
 
-        def release(dataset: str, request: Any) -> Any:
-            sent.append(request)
-            if len(sent) == 4:
+        def release(dataset: str, request: Any, **key: Any) -> Any:
+            if len(read) == 3 and world.clock.moment == began:
                 world.clock.advance(seconds=holding.HELD_S)
-            return real(dataset, request)
+            read.extend(key)
+            return real(dataset, request, **key)
 
         client.release = release  # type: ignore[method-assign, assignment]
         refine(client)
@@ -256,6 +267,45 @@ class TestAgain:
             refine(client_of(world))
         assert "another version of the library" in caught.value.__notes__[0]
         assert account(client_of(world)) == pytest.approx((WHOLE, 0.0), rel=1e-6)
+
+    def test_a_dearer_one_of_the_same_model_changes_no_step_of_it(self, tmp_path: Path) -> None:
+        with open_world(tmp_path, limit=Price(mu=20.0), noise=Drawn()) as world:
+            client = client_of(world)
+            bought = refine(client, mu=2.0).releases
+            fails_at(client, 5, KeyboardInterrupt())
+            with pytest.raises(KeyboardInterrupt):
+                refine(client, mu=3.0)
+            refine(client_of(world, "ben"), mu=8.0)
+            again = client_of(world)
+            assert [one.id for one in refine(again, mu=2.0).releases] == [one.id for one in bought]
+            refine(again, mu=3.0)
+            assert account(again) == pytest.approx((4.0 + 9.0 + 64.0, 0.0), rel=1e-6)
+
+    def test_a_step_that_is_cancelled_after_the_rest_was_given_back_is_bought_again(self, tmp_path: Path) -> None:
+        gate = Gate()
+        with open_world(tmp_path, limit=Price(mu=PRICE * 1.5**0.5), noise=gate) as world:
+            client = client_of(world)
+            gate.opened.set()
+            real, read = client.release, []
+
+            def release(dataset: str, request: Any, **key: Any) -> Any:
+                if len(read) == 2 and not key:
+                    gate.opened.clear()
+                    client.submit_release(dataset, request)
+                    raise KeyboardInterrupt
+                read.extend(key)
+                return real(dataset, request, **key)
+
+            client.release = release  # type: ignore[method-assign, assignment]
+            with pytest.raises(KeyboardInterrupt):
+                refine(client)
+            (held,), (job,) = client.reservations(), client.jobs()
+            client.close_reservation(held)
+            assert client.cancel(job).state == "cancelled"
+            gate.opened.set()
+            assert client.reservation(held.id).drawn.mu == pytest.approx(account(client)[0] ** 0.5, rel=1e-6)
+            refine(client_of(world))
+            assert account(client) == pytest.approx((WHOLE, 0.0), rel=1e-6)
 
     def test_one_that_is_given_stays_open(self, world: World) -> None:
         client = client_of(world)
@@ -359,9 +409,10 @@ from analyst_client import CuratorClient, RefinementRules
 asked = json.load(sys.stdin)
 client = CuratorClient(asked["url"], asked["token"], memory=None)
 real = client.release
-def release(*given):
-    found = real(*given)
-    print(found.id, flush=True)
+def release(*given, **key):
+    found = real(*given, **key)
+    if key:
+        print(found.id, flush=True)
     return found
 client.release = release
 client.refine("cohort", ["age"], **asked["call"], rules=RefinementRules(**asked["rules"]))

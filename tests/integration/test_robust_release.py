@@ -48,7 +48,7 @@ def test_three_steps_cost_the_price_and_the_same_call_nothing(client: CuratorCli
         assert step.cost is not None
         assert step.cost.mu == pytest.approx(8.0 * math.sqrt(share), rel=1e-6)
     again = client.release("cohort", FEATURES, **ASKED)
-    assert [one.answer for one in (again, *again.steps)] == ["stored"] * 3
+    assert [one.answer for one in (again, *again.steps)] == ["replayed"] * 3
     assert (again.text, again.steps[1].text) == (release.text, meat.text)
     plain = client.release("cohort", FEATURES, **(ASKED | {"robust": False}))
     assert len(plain.steps) == 1
@@ -121,7 +121,7 @@ def test_the_same_call_goes_on_after_the_release(client: CuratorClient, monkeypa
         with pytest.raises(TransportError):
             client.release("cohort", FEATURES, **ASKED)
     release = client.release("cohort", FEATURES, **ASKED)
-    assert (release.answer, len(release.steps)) == ("stored", 2)
+    assert (release.answer, len(release.steps)) == ("replayed", 2)
     assert spent(client) == pytest.approx(64.0, rel=1e-5)
 
 

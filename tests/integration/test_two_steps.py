@@ -65,9 +65,9 @@ def test_two_steps_cost_the_price_and_the_same_call_nothing(client: CuratorClien
     assert norms.cost.mu == pytest.approx(4.0 * math.sqrt(SHARE), rel=1e-6)
     assert release.cost.mu == pytest.approx(4.0 * math.sqrt(1.0 - SHARE), rel=1e-6)
     again = client.release("cohort", FEATURES, **ASKED)
-    assert (again.text, again.steps[0].text, again.answer) == (release.text, norms.text, "stored")
+    assert (again.text, again.steps[0].text, again.answer) == (release.text, norms.text, "replayed")
     assert spent(client) == pytest.approx(16.0, rel=1e-6)
-    assert all(one.answer == "stored" for one in (again, *again.steps))
+    assert all(one.answer == "replayed" for one in (again, *again.steps))
 
 
 def test_the_counts_are_of_rows_by_their_length_without_the_constant(client: CuratorClient) -> None:
@@ -232,8 +232,61 @@ def test_the_same_call_goes_on_after_the_first_step_and_costs_the_price(
     assert any("reservation" in note for note in caught.value.__notes__)
     assert spent(client) == pytest.approx(16.0 if held else 16.0 * SHARE, rel=1e-5)
     release = client.release("cohort", FEATURES, **ASKED)
-    assert [step.answer for step in release.steps] == ["stored"]
+    assert [step.answer for step in release.steps] == ["replayed"]
     assert spent(client) == pytest.approx(16.0, rel=1e-5)
+
+
+def test_an_interruption_after_the_reservation_keeps_it_for_the_same_call(
+    client: CuratorClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reserve, most = CuratorClient.reserve, {"target": "kappa", "mu": 90.0}
+
+    def lose(*asked: Any, **options: Any) -> Any:
+        reserve(*asked, **options)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CuratorClient, "reserve", lose)
+        with pytest.raises(KeyboardInterrupt):
+            client.release("cohort", FEATURES, **most)
+    assert len(client.release("cohort", FEATURES, **most).steps) == 1
+    assert spent(client) == pytest.approx(90.0**2, rel=1e-6)
+
+
+def test_fresh_steps_that_are_interrupted_hold_nothing_for_a_call_that_would_not_find_it(
+    client: CuratorClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = CuratorClient.release
+
+    def lose(self: CuratorClient, dataset: str, request: Any, **options: Any) -> Any:
+        if isinstance(request, ReleaseRequest) and request.rows is not None:
+            raise TransportError("no answer")
+        return ask(self, dataset, request, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CuratorClient, "release", lose)
+        with pytest.raises(TransportError) as caught:
+            client.release("cohort", FEATURES, fresh=True, **ASKED)
+    assert "given back" in caught.value.__notes__[0]
+    assert list(client.reservations()) == []
+    assert spent(client) == pytest.approx(16.0 * SHARE, rel=1e-5)
+
+
+def test_an_own_reservation_that_is_too_small_pays_no_first_step(client: CuratorClient) -> None:
+    held = client.reserve("cohort", mu=2.0, expires_in_s=3600)
+    with pytest.raises(BudgetExceededError):
+        client.release("cohort", FEATURES, reservation=held.id, **ASKED)
+    assert client.reservation(held.id).drawn.units == 0
+
+
+def test_one_of_several_projects_pays_both_steps(world: World, client: CuratorClient) -> None:
+    for project in ("kidney", "heart"):
+        world.permit(project)
+    (dataset,) = [one.id for one in world.curator.datasets.list_all() if one.name == "cohort"]
+    world.end_grant("ada", dataset)
+    release = client.release("cohort", FEATURES, project="heart", **ASKED)
+    receipts = [one.receipt for one in (release, *release.steps)]
+    assert [receipt and receipt["project"] for receipt in receipts] == ["heart", "heart"]
 
 
 def test_an_own_reservation_pays_both_steps_and_stays_open(client: CuratorClient) -> None:

@@ -1,12 +1,16 @@
 """The real client refuses requests that public numbers show to be useless, before the real curator charges them."""
 
-from collections.abc import Callable, Iterator
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 from support import World, client_of, make_rows, open_world
 
 from analyst_client import (
+    Column,
     CountsRequest,
     CuratorClient,
     Curators,
@@ -17,8 +21,14 @@ from analyst_client import (
     UselessRequestError,
 )
 from analyst_client.terms import col, poly
+from analyst_client.terms.certain import Facts
+from analyst_client.terms.expression import Expression, as_expression, call
 from analyst_client.terms.python import FormulaError
+from curator_service.privacy import design
 from curator_service.privacy.accountant import Price
+from curator_service.privacy.expressions import ExpressionError, parse
+from curator_service.privacy.expressions.evaluate import evaluate
+from curator_service.privacy.lattice import STORED_UNIT
 
 MU: dict[str, Any] = {"mu": 1.0}
 TINY: dict[str, Any] = {"mu": 1e-4}
@@ -180,3 +190,43 @@ def test_a_plan_of_several_curators_is_refused_before_anything_is_held(client: C
         plan.buy()
     assert spent(client) == before
     assert isinstance(plan.buy(even_so=True)["north"], Release)
+
+
+def draw_condition(rng: random.Random, read: Mapping[str, Sequence[float]]) -> Expression:
+    """Return comparisons with numbers at bounds, read ones, their neighbours, and ones of few digits."""
+    name = rng.choice("xy")
+    number = rng.choice([min(read[name]), max(read[name]), *read[name]])
+    near = math.nextafter(number, rng.choice([-math.inf, math.inf]))
+    value = as_expression(rng.choice([number, near, float(f"{number:.{rng.randint(1, 9)}g}")]))
+    one = rng.choice([col(name), col(name), col(name), col("x") + col("y"), 3.0 * col(name)])
+    other = rng.choice([value, value, value, value, col(name), col("x") + col("y")])
+    found = call(rng.choice(["less", "less_equal", "greater", "greater_equal", "equal", "not_equal"]), one, other)
+    joined = rng.random()
+    return found if joined < 0.7 else call("and" if joined < 0.85 else "or", found, draw_condition(rng, read))
+
+
+def test_nothing_is_claimed_of_a_condition_that_a_curator_reads_otherwise() -> None:
+    rng, claims = random.Random(6), 0
+    bounds = [(0.0, 1.0), (50.0, 100.0), (-0.1, 0.3), (1e-12, 0.001), (1e6, 1e6 + 2.0), (1e9, 1e9 + 1.0), (0.0, 1e-160)]
+    steps = np.array([-STORED_UNIT, 1 - STORED_UNIT, -1, 0, 1, STORED_UNIT - 1, STORED_UNIT, 123456789, -987654321])
+    for _ in range(400):
+        ends = {name: rng.choice(bounds) for name in "xy"}
+        declared = {name: Column.numeric(name, *ends[name], missing="complete") for name in "xy"}
+        kept = {
+            name: design.Column(name, design.ColumnType.NUMERIC, design.MissingRule.COMPLETE, *ends[name])
+            for name in "xy"
+        }
+        stored = {"x": np.repeat(steps, len(steps)).astype(np.int32), "y": np.tile(steps, len(steps)).astype(np.int32)}
+        read = {name: evaluate(parse(name, kept), stored, len(stored["x"])).numbers.tolist() for name in "xy"}
+        condition = draw_condition(rng, read)
+        try:
+            tree = parse(condition.to_json(), kept)
+        except ExpressionError:  # a number is compared with itself
+            continue
+        true, facts = evaluate(tree, stored, len(stored["x"])).numbers == 1.0, Facts(declared)
+        holds = facts.read(condition).constant
+        is_possible = facts.restrict(condition) and facts.restrict(condition)
+        assert is_possible or not true.any(), (condition, ends)
+        assert holds is None or (true == holds).all(), (condition, ends)
+        claims += holds is not None or not is_possible
+    assert claims > 80

@@ -149,6 +149,11 @@ _DRAW = Statement(
     )
     .values(drawn_units=ReservationRow.drawn_units + bindparam("drawn"))
 )
+_UNDRAW = Statement(
+    update(ReservationRow)
+    .where(_THIS, ReservationRow.state == ENDED)
+    .values(drawn_units=ReservationRow.drawn_units - bindparam("undrawn", type_=BigInteger))
+)
 _ASSIGN = Statement(update(ReservationRow).where(_THIS).values(permit_id=bindparam("permit")))
 _REGISTER = InsertIfAbsent(WorkerRow)
 _BEAT = Statement(update(WorkerRow).where(WorkerRow.id == bindparam("worker")).values(beat=WorkerRow.beat + 1))
@@ -219,6 +224,11 @@ def close_reservation(connection: Connection, reservation_id: str, outcome: str,
 def draw(connection: Connection, reservation_id: str, principal_id: str, units: int) -> bool:
     """Draw on an open reservation of this analyst; a negative amount gives back. False if it does not hold so much."""
     return _DRAW.changed(connection, reservation=reservation_id, principal=principal_id, drawn=units) == 1
+
+
+def undraw(connection: Connection, reservation_id: str, units: int) -> None:
+    """Count an amount as not drawn from a reservation that has ended; it is the account that gets it back."""
+    _UNDRAW.execute(connection, reservation=reservation_id, undrawn=units)
 
 
 def assign_permit(connection: Connection, reservation_id: str, permit: str) -> None:

@@ -167,6 +167,8 @@ class Ledger:
         else:
             head = self._take(current.population, posted=0, pending=-left)
             repository.give_back_share(self.connection, current.population, current.permit_id, left)
+            if drawn_from is not None:
+                reservations.undraw(self.connection, drawn_from, left)
         return self.record(head, "void", left, payload)
 
     def next(self, population: str) -> Head:

@@ -154,10 +154,9 @@ def test_predictions_of_a_rare_class_have_its_rate_and_coefficients_are_a_pair_w
         p = fit.predict_proba({"a": x[:, 0], "b": x[:, 1]})[:, 1]
         rates.append(p.mean() / y.mean())
         losses.append(-np.mean(np.where(y, np.log(p), np.log(1.0 - p))))
-        theta = fit.refined_.theta
-        assert fit.intercept_ == pytest.approx(float((fit._forms @ theta)[0]))
-        moved = fit.refined_.calibrated - theta
-        assert fit.decision_function({"a": [0.0], "b": [0.0]})[0] == pytest.approx(fit.intercept_ + moved[0])
+        assert fit.params_ == pytest.approx(fit.conf_int().mean(axis=1))
+        predicts = float((fit._forms @ fit.refined_.calibrated)[0])
+        assert fit.decision_function({"a": [0.0], "b": [0.0]})[0] == pytest.approx(predicts)
     base = -(y.mean() * np.log(y.mean()) + (1.0 - y.mean()) * np.log(1.0 - y.mean()))
     assert 0.8 < np.mean(rates) < 1.2
     assert np.mean(losses) < base
