@@ -254,13 +254,22 @@ class CuratorClient:
         return self._session.accept_budget(self._session.ask("GET", path, dataset=name), name)
 
     @overload
-    def quote(self, dataset: str, features: Asked, **options: Unpack[ReleaseOptions]) -> Quote: ...
+    def quote(
+        self, dataset: str, features: Asked, *, robust: bool = False, **options: Unpack[ReleaseOptions]
+    ) -> Quote: ...
 
     @overload
     def quote(self, dataset: str, request: Request[Answer, Quoted_co], /) -> Quoted_co: ...
 
     @suggests_arguments
-    def quote(self, dataset: str, features: Asked | Request[Any, Any], **options: Unpack[ReleaseOptions]) -> AnyQuote:
+    def quote(
+        self,
+        dataset: str,
+        features: Asked | Request[Any, Any],
+        *,
+        robust: bool = False,
+        **options: Unpack[ReleaseOptions],
+    ) -> AnyQuote:
         """Return the cost and the noise of a request, for free.
 
         Parameters
@@ -269,6 +278,8 @@ class CuratorClient:
             Name of the dataset.
         features : sequence, str, Model or a request
             As for `release`.
+        robust : bool
+            As for `release`: the quote shows the step.
         **options
             As for `release`, of which they are the options that decide what is asked.
 
@@ -285,10 +296,32 @@ class CuratorClient:
             See `analyst_client.errors`.
         """
         request, model = self._read(dataset, features, options)
+        if robust:
+            self._check_robust(features, request)
         quoted: AnyQuote = self._ask_quote(dataset, request, model)
-        if not isinstance(features, Request) and isinstance(quoted, Quote) and leaves_row_map(request):
-            quoted = quote_steps(partial(self._ask_quote, dataset, model=None), self.fetch_release, request, quoted)
+        if not isinstance(features, Request) and isinstance(quoted, Quote) and (robust or leaves_row_map(request)):
+            quoted = self._quote_steps(dataset, cast("ReleaseRequest", request), quoted, robust=robust)
         return self._judged(dataset, request, quoted)
+
+    def _quote_steps(self, dataset: str, request: ReleaseRequest, quoted: Quote, *, robust: bool) -> Quote:
+        ask = partial(self._ask_quote, dataset, model=None)
+        if not robust:
+            return quote_steps(ask, self.fetch_release, request, quoted)
+        from analyst_client.refinement.robust import quote_robust  # noqa: PLC0415 -- the import of the client stays quick
+
+        return quote_robust(ask, self.fetch_release, request, quoted)
+
+    @staticmethod
+    def _check_robust(features: Asked | Request[Any, Any], request: Request[Any, Any], **refused: object) -> None:
+        """Raise `ValueError` where robust standard errors cannot be bought: nothing is charged then."""
+        from analyst_client.refinement.robust import check_robust  # noqa: PLC0415 -- as above
+
+        if isinstance(features, Request) or not isinstance(request, ReleaseRequest):
+            raise ValueError("robust=True goes with features or a formula: a whole request is one step")  # noqa: TRY004 -- one kind of error for arguments
+        for name, value in refused.items():
+            if value is not None:
+                raise ValueError(f"robust=True is of several steps, each with its price: leave out {name}=")
+        check_robust(request)
 
     def _ask_quote(self, dataset: str, request: Request[Any, Quoted_co], model: ReadModel | None) -> Quoted_co:
         with showing_places(model):
@@ -373,6 +406,7 @@ class CuratorClient:
         guess: Mapping[str, Any] | None = None,
         max_epsilon: float | None = None,
         even_so: bool = False,
+        robust: bool = False,
         **options: Unpack[ReleaseOptions],
     ) -> Release: ...
 
@@ -402,6 +436,7 @@ class CuratorClient:
         guess: Mapping[str, Any] | None = None,
         max_epsilon: float | None = None,
         even_so: bool = False,
+        robust: bool = False,
         **options: Unpack[ReleaseOptions],
     ) -> Answer:
         """Ask for noisy sufficient statistics, or a release of another kind; what was answered before costs nothing.
@@ -472,6 +507,12 @@ class CuratorClient:
             The largest price, stated as ε, that may be charged; a higher one is refused before anything is.
         even_so : bool
             Ask although public numbers show that the answer would tell nothing; see `UselessRequestError`.
+        robust : bool
+            Buy robust standard errors of the one model that this call names, which hold where residuals are wider for
+            some rows: 5 % of the price buys noisy Σ g gᵀ of its gradients, as one more charged step after the release.
+            Where that would tell too little of so few rows, or privacy noise hides sampling errors, it is not bought,
+            and its part is given back. Other models of the release keep errors of one residual variance. It takes one
+            target, a constant, Gaussian noise and a price, and rows in a box or a ball; `Release.steps` has Σ g gᵀ.
 
         Returns
         -------
@@ -489,28 +530,37 @@ class CuratorClient:
             fetches an answer that was charged but lost. A `LedgerError` carries the release itself.
         """
         key = choose_key(idempotency_key)
+        if robust and half_width is not None:
+            raise ValueError("robust=True goes with a price: half_width= finds that of a release without it")
         if half_width is not None:
             options = self._price(dataset, features, half_width, guess or {}, options)
         request, model = self._read(dataset, features, options)
+        if robust:
+            self._check_robust(features, request, idempotency_key=idempotency_key)
         whole = idempotency_key is not None or isinstance(features, Request)
         if max_epsilon is not None:
             check_price(self._ask_quote(dataset, request, model), max_epsilon)
         if not even_so:
             self._refuse_useless(dataset, request, model)
         with showing_places(model):
-            if not whole and leaves_row_map(request):
+            if not whole and (robust or leaves_row_map(request)):
                 waiting = {"respond_async": respond_async, "wait_s": wait_s}
-                return self._release_in_steps(dataset, request, waiting)
+                return self._release_in_steps(dataset, cast("ReleaseRequest", request), waiting, robust=robust)
             return self._purchasing.buy(dataset, request, key, respond_async=respond_async, wait_s=wait_s)
 
-    def _release_in_steps(self, dataset: str, request: ReleaseRequest, waiting: dict[str, Any]) -> Release:
+    def _release_in_steps(
+        self, dataset: str, request: ReleaseRequest, waiting: dict[str, Any], *, robust: bool
+    ) -> Release:
         from analyst_client.refinement.release_steps import buy_in_steps  # noqa: PLC0415 -- the import stays quick
 
         quoted = self._ask_quote(dataset, request, None)
+        if robust:
+            self._quote_steps(dataset, request, quoted, robust=True)  # which refuses what would fail after a step
         stated = price(request.epsilon, request.delta, request.mu, request.rho)
         buyer = copy(self)  # the request was judged: its steps are not, one by one
         buyer._judges = False
-        return buy_in_steps(cast("Any", _Waiting(buyer, waiting)), self.dataset(dataset), request, quoted, stated)
+        seller = cast("Any", _Waiting(buyer, waiting))
+        return buy_in_steps(seller, self.dataset(dataset), request, quoted, stated, robust=robust)
 
     @suggests_arguments
     def submit_release(
@@ -520,6 +570,7 @@ class CuratorClient:
         *,
         idempotency_key: str | None = None,
         even_so: bool = False,
+        robust: bool = False,
         **options: Unpack[ReleaseOptions],
     ) -> Job:
         """Ask for a release without waiting for it.
@@ -534,6 +585,8 @@ class CuratorClient:
             As for `release`.
         even_so : bool
             As for `release`.
+        robust : bool
+            Refused: a job is one step. `release` takes it.
         **options
             As for `release`.
 
@@ -549,6 +602,8 @@ class CuratorClient:
         CuratorError
             As `release` raises it.
         """
+        if robust:
+            raise ValueError("robust=True is of several steps, and a job is one: ask with release(…)")
         key = choose_key(idempotency_key)
         request, model = self._read(dataset, features, options)
         if not even_so:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from analyst_client.errors import EstimationError
 from analyst_client.inference.borrowing import anchored, own_variance
 from analyst_client.inference.equations import Equations, ResidualScale, Site
+from analyst_client.inference.meat import with_meat
 from analyst_client.inference.quantiles import chi2_quantile
 from analyst_client.kinds.gram.arguments import check_target
 from analyst_client.kinds.gram.quote import Quote
@@ -248,7 +249,9 @@ def _site(release: Release, t: int, terms: tuple[Term, ...], target: Term, rows:
         xtx = transform @ xtx @ transform.T
         xtx, own = (xtx + xtx.T) / 2.0, transform @ own
     site = Site(release, xtx, own, yty, count, transform, scale, shift)
-    return replace(site, variance=own_variance(site)) if release.is_public else site
+    if release.is_public:
+        return replace(site, variance=own_variance(site))
+    return with_meat(site, Equations((site,), np.ones(1), release.columns, terms, target))
 
 
 def _transform(release: Release, terms: tuple[Term, ...]) -> FloatArray:

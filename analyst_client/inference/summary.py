@@ -16,6 +16,7 @@ from analyst_client.errors import EstimationError
 from analyst_client.inference.agreement import heterogeneity_test
 from analyst_client.inference.equations import Equations
 from analyst_client.inference.heads import head_of
+from analyst_client.inference.meat import affords_meat
 from analyst_client.inference.multiplicity import count_models, holm
 from analyst_client.inference.posterior import CoefficientDraws, PosteriorDraws
 from analyst_client.inference.results import Bound, TargetResults
@@ -290,9 +291,11 @@ def weight_notes(results: TargetResults) -> list[str]:
     """Return what the coefficients are of, where some curator gave less weight to long rows."""
     how = dict.fromkeys(release.weighting for release in weighted_releases(results) if release.weighting is not None)
     chosen = filter(None, map(describe_choice, weighted_releases(results)))
+    robust = all(site.spread is not None for site in results.equations.sites)
+    bounded = "" if robust else "; standard errors are upper bounds"
     return [
         f"{clause[0].upper()}{clause[1:]}: coefficients are those of the best linear prediction of rows so weighted, "
-        "which are those of unweighted rows only where the model is exactly linear; standard errors are upper bounds."
+        f"which are those of unweighted rows only where the model is exactly linear{bounded}."
         for clause in how
     ] + [f"Row map: the {choice}." for choice in chosen]
 
@@ -326,8 +329,12 @@ def variance_warnings(results: TargetResults) -> list[str]:
             f"{rest}, as the price did not buy Σ g gᵀ from so few rows: where residuals are wider for some rows, "
             "intervals may hold the truth less often than they say."
         ]
+    way = "client.release(…, robust=True) buys robust ones of one model, and so does client.refine(…)"
+    if not all(site.spread is not None or affords_meat(site.release) for site in sites):
+        way = "robust=True buys no others of so few rows at this price; a higher price does, and client.refine(…) may"
     return [
-        f"{rest}, which a release cannot check: where residuals are wider for some rows they may be half of the truth."
+        f"{rest}, which a release cannot check: where residuals are wider for some rows they may be half of the truth. "
+        f"{way}."
     ]
 
 

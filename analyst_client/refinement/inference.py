@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from analyst_client.errors import EstimationError
 from analyst_client.inference.equations import Equations, Site, StandardUnits
+from analyst_client.inference.meat import steadied
 from analyst_client.inference.noise import CorrectedLaw, NoiseLaw
 from analyst_client.kinds.gram.release import Release
 from analyst_client.refinement.plan import Refined
@@ -16,8 +17,6 @@ from analyst_client.refinement.requests import Measurement, coordinates, kept_we
 from analyst_client.refinement.tails import allowance
 
 FloatArray = npt.NDArray[np.float64]
-_UNEVEN = 0.5
-"""Deviation that an entry of the whitened Σ g gᵀ is expected to have from one residual variance, relative to it."""
 _VARIANCE_LEAST = 1e-3
 """Least residual variance that is believed, in squares of the target's spread."""
 
@@ -141,9 +140,8 @@ def _unweighted(found: Refined, gram: Release) -> FloatArray:
 def _sampling(later: Sequence[Measurement], T: FloatArray, xtx: FloatArray) -> tuple[FloatArray, float] | None:
     """Return the sampling covariance of a score of coordinates Tᵀv, and the residual variance; None if not bought.
 
-    It is Σ g gᵀ in coordinates in which XᵀX is whitened, moved towards that of one residual variance by as much as its
-    noise outweighs how uneven it is expected to be, and larger by the deviation that is left. The target is in units of
-    its spread.
+    It is Σ g gᵀ in coordinates in which XᵀX is whitened, as `steadied` returns it. The target is in units of its
+    spread.
     """
     told = [one for one in later if one.meat is not None]
     if not told:
@@ -159,13 +157,6 @@ def _sampling(later: Sequence[Measurement], T: FloatArray, xtx: FloatArray) -> t
         turn = np.linalg.solve(one.P, last)
         H += weight * turn.T @ one.meat @ turn
         noise += float(weight * one.meat_sd * np.sum(turn**2) / len(turn)) ** 2
-    expected = last.T @ A @ last
-    variance = max(float(np.trace(H)) / float(np.trace(expected)), _VARIANCE_LEAST)
-    even = variance * expected
-    prior = (_UNEVEN * float(np.trace(even)) / len(even)) ** 2
-    believed = prior / (prior + noise)
-    H = even + believed * (H - even) + math.sqrt(noise * believed) * np.eye(len(H))
-    eigenvalues, Q = np.linalg.eigh((H + H.T) / 2.0)
-    H = (Q * np.maximum(eigenvalues, 0.1 * np.mean(np.diag(even)))) @ Q.T
+    H, variance = steadied(H, last.T @ A @ last, noise, _VARIANCE_LEAST)
     move = np.linalg.solve(last, T)
     return np.asarray(move.T @ H @ move, dtype=np.float64), variance

@@ -72,7 +72,8 @@ class Quote(AnyQuote):
         Standard deviation of the noise of each statistic; where the row map is chosen in two steps, that of the norm
         which public numbers alone would choose.
     steps : TwoSteps or None
-        Outcomes of two steps, where these choose the row map: the first, and both ends of what the second may be.
+        Outcomes of several steps: of the one that chooses the row map, both ends of what the release may then be, and
+        of the one that buys robust standard errors.
     dataset, kind : str
     cost : Cost
         The charge, if it is asked for.
@@ -160,7 +161,8 @@ class Quote(AnyQuote):
         return write_formula(self.dataset, self.feature_names, self.targets)
 
     def _request_shown(self) -> Mapping[str, Any]:
-        return self.request if self.steps is None else {k: v for k, v in self.request.items() if k != "rows"}
+        chosen = self.steps is not None and self.steps.norms is not None
+        return {k: v for k, v in self.request.items() if k != "rows"} if chosen else self.request
 
     def _noise_view(self) -> tuple[Block, ...]:
         if self.steps is None:

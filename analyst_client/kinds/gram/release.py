@@ -83,7 +83,8 @@ class Release(NoisyStatistics, PublishedAnswer):
     selected_from : Release or None
         The whole that this is a part of, see `select`.
     steps : tuple of ScoreRelease
-        Counts of rows by their length, where the row map was chosen by them. A file keeps them, and their receipt.
+        Counts of rows by their length, where the row map was chosen by them, and Σ g gᵀ of this model, where robust
+        standard errors were bought. A file keeps them, and their receipts.
 
     Examples
     --------
@@ -166,7 +167,8 @@ class Release(NoisyStatistics, PublishedAnswer):
 
     @property
     def _weight_caveats(self) -> tuple[str, ...]:
-        if "weight" not in self.request:
+        robust = self.selected_from is None and any(step.meat is not None for step in self.steps)
+        if "weight" not in self.request or robust:
             return ()
         weight = write_expression(self.request["weight"])
         return (

@@ -18,7 +18,7 @@ and the box where its own u is below a fiftieth. Residuals and slopes are not kn
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, TypeGuard, TypeVar
@@ -37,6 +37,8 @@ from analyst_client.kinds.score.request import ScoreRequest
 from analyst_client.schema.columns import Term
 from analyst_client.terms.expression import Expression
 
+ROBUST_SHARE = 0.05
+"""Part of the price for Σ g gᵀ, where robust standard errors are asked for: with a tenth intervals held no more."""
 SPENT = 1.0 - 1e-9
 """Part of each step's price that is asked for: a curator rounds each cost up."""
 BITS = 12
@@ -161,34 +163,54 @@ def _ball(squared: float) -> dict[str, Any]:
     return {"map": "ball", "norm": round(math.sqrt(squared), 4)}
 
 
-def release_request(request: ReleaseRequest, quote: Quote, norms: ScoreRelease) -> ReleaseRequest:
-    """Return the second step, with the row map that the first one chose."""
-    xty_sd = (quote.noise.xty or 0.0) / float(quote.request["rows"]["norm"]) / math.sqrt(1.0 - SHARE)
-    return _second(request, quote, choose_rows(norms, count_groups(quote), xty_sd))
-
-
-def _second(request: ReleaseRequest, quote: Quote, rows: Mapping[str, Any]) -> ReleaseRequest:
-    return paying(request, quote, 1.0 - SHARE, rows=rows)
+def release_request(
+    request: ReleaseRequest, quote: Quote, norms: ScoreRelease, share: float = 1.0 - SHARE
+) -> ReleaseRequest:
+    """Return the second step, at a part of the price, with the row map that the first one chose."""
+    xty_sd = (quote.noise.xty or 0.0) / float(quote.request["rows"]["norm"]) / math.sqrt(share)
+    return paying(request, quote, share, rows=choose_rows(norms, count_groups(quote), xty_sd))
 
 
 @dataclass(frozen=True)
 class TwoSteps:
-    """What two steps may come to, as a curator quotes it.
+    """What the steps of a release may come to, as a curator quotes it.
 
     Attributes
     ----------
-    norms : ScoreQuote
-        Of the counts of rows by their length: their noise in rows, and their part of the cost.
+    norms : ScoreQuote or None
+        Of the counts of rows by their length: their noise in rows, and their part of the cost. None where no step
+        chooses the row map.
     narrow, wide : Quote
-        Of the release under a norm that hardly exceeds 1, and under the box: its noise lies between.
+        Of the release under a norm that hardly exceeds 1, and under the box: its noise lies between. The same twice
+        where no step chooses the row map.
+    meat : ScoreQuote or None
+        Of Σ g gᵀ, which makes standard errors robust, where it was asked for.
     """
 
-    norms: ScoreQuote
+    norms: ScoreQuote | None
     narrow: Quote
     wide: Quote
+    meat: ScoreQuote | None = None
 
     def list_noise(self, terms: int, targets: int) -> tuple[Block, ...]:
-        """Return the tables of both outcomes, and what the first step tells."""
+        """Return the tables of both outcomes, and what the other steps tell."""
+        return (*self._list_release(terms, targets), *self._list_meat())
+
+    def _list_meat(self) -> tuple[Block, ...]:
+        if self.meat is None:
+            return ()
+        noise = number(self.meat.noise.meat_diagonal or 0.0)
+        return (
+            Note(
+                f"Robust standard errors of this one model: one more charged step, of {ROBUST_SHARE:.0%} of the price, "
+                f"buys Σ g gᵀ of its gradients, with noise of {noise} squares of the norm that they are clipped to. "
+                "Where that would tell too little of so few rows it is not bought, and its part is given back."
+            ),
+        )
+
+    def _list_release(self, terms: int, targets: int) -> tuple[Block, ...]:
+        if self.norms is None:
+            return (list_noise(self.wide.noise, terms, targets),)
         norm = number(self.narrow.request["rows"]["norm"])
         return (
             list_noise(self.narrow.noise, terms, targets, under=f"at the least, under the norm {norm} "),
@@ -201,7 +223,13 @@ class TwoSteps:
         )
 
 
-def quote_steps(ask: Callable[[Any], Any], fetch: Callable[[str], Any], request: ReleaseRequest, quote: Quote) -> Quote:
+def quote_steps(
+    ask: Callable[[Any], Any],
+    fetch: Callable[[str], Any],
+    request: ReleaseRequest,
+    quote: Quote,
+    meat: ScoreQuote | None = None,
+) -> Quote:
     """Return the quote of what a call would do: of two steps, of the second alone where the first is stored, or of one.
 
     Parameters
@@ -212,18 +240,28 @@ def quote_steps(ask: Callable[[Any], Any], fetch: Callable[[str], Any], request:
         One that `leaves_row_map`.
     quote : Quote
         Of it, in one step.
+    meat : ScoreQuote, optional
+        Of one more step, which follows any others; the request may then name its row map.
     """
-    if not takes_two_steps(request, quote):
+    share = 1.0 - (ROBUST_SHARE if meat is not None else 0.0)
+    if meat is not None:
+        quote = replace(quote, stored_release=None, derivable_from=None)  # of one step
+        if not leaves_row_map(request):
+            release = ask(paying(request, quote, share))
+            return replace(quote, steps=TwoSteps(None, release, release, meat))
+    elif not takes_two_steps(request, quote):
         return quote
     try:
         norms = ask(norms_request(request, quote))
     except RequestInvalidError:  # more terms than a curator takes directions
         return quote
-    if norms.stored_release is not None and not request.fresh:
+    share -= SHARE
+    if meat is None and norms.stored_release is not None and not request.fresh:
         second: Quote = ask(release_request(request, quote, fetch(norms.stored_release)))
         return second
-    narrow = _second(request, quote, _ball(1.0 + count_groups(quote) * 1.6 ** (-STEPS / 2.0)))
-    return replace(quote, steps=TwoSteps(norms, ask(narrow), ask(_second(request, quote, {"map": "box"}))))
+    shortest = _ball(1.0 + count_groups(quote) * 1.6 ** (-STEPS / 2.0))
+    narrow, wide = (ask(paying(request, quote, share, rows=rows)) for rows in (shortest, {"map": "box"}))
+    return replace(quote, steps=TwoSteps(norms, narrow, wide, meat))
 
 
 def takes_two_steps(request: ReleaseRequest, quote: Quote) -> bool:

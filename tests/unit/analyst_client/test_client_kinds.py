@@ -210,8 +210,8 @@ def test_signatures_show_every_option_with_its_default(name: str) -> None:
         assert shown[option.name].default == option.default
         assert shown[option.name].kind is inspect.Parameter.KEYWORD_ONLY
     assert not any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in shown.values())
-    bound = {"quote": set(), "submit_release": {"idempotency_key", "even_so"}}
-    buying = {"idempotency_key", "respond_async", "wait_s", "half_width", "guess", "max_epsilon", "even_so"}
+    bound = {"quote": {"robust"}, "submit_release": {"idempotency_key", "even_so", "robust"}}
+    buying = {"idempotency_key", "respond_async", "wait_s", "half_width", "guess", "max_epsilon", "even_so", "robust"}
     own = buying if name == "release" else bound[name]
     assert set(shown) == {"self", "dataset"} | {option.name for option in fields(ReleaseRequest)} | own
 
