@@ -46,7 +46,7 @@ class GeneralizedFit(RefinementFit):
 
     Notes
     -----
-    `coef_` is where the clipped scores of the later steps add up to 0; standard errors, intervals and tests are of that.
+    `coef_` is where the clipped scores of later steps add up to 0; standard errors, intervals and tests are of that.
     Predictions have coefficients of their own: the posterior mean of a normal prior on those of standardised columns,
     whose deviation is integrated out. Where there are no intervals, `coef_` is that too.
 

@@ -235,7 +235,7 @@ class TestTokensOfRetries:
         made = answers[0].json()["id"]
         assert [act["kind"] for act in acts(world) if act.get("token") == made] == ["token"]
 
-    def test_a_rotation_between_reading_and_asking_is_found(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_rotation_made_since_the_reading_is_found(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         """The second of two equal requests has read the old token before the first has replaced it."""
         identity, old = world.curator.identity, world.tokens["ada"].split("_")[1]
         first, read = [], identity.get_token
