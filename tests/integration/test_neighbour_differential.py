@@ -3,7 +3,7 @@
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,10 @@ from typing import Any
 import httpx
 import pytest
 from scipy import stats
-from support import ADMIN, ROWS, Api, World, body, make_rows, open_world
+from support import ADMIN, ROWS, Api, World, body, client_of, make_rows, open_world
 
+from analyst_client import CuratorError
+from analyst_client.terms import col
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.samplers import SystemNoise
@@ -211,6 +213,46 @@ def test_everything_but_paid_bodies_is_the_same_on_neighbours(tmp_path: Path, ad
         first, second = run_script(one), run_script(other)
     for a, b in zip(first, second, strict=True):
         assert a == b
+
+
+def _said(world: World) -> list[str]:
+    """Return what the client says for nothing: quotes and their times, defaults, and refusals."""
+    client, model = client_of(world), {"target": "kappa"}
+    asked: list[Callable[[], object]] = [
+        lambda: client.dataset("cohort"),
+        lambda: client.budget("cohort"),
+        lambda: client.quote("cohort", ["age", "sex"], **model, mu=0.2),
+        lambda: client.quote("cohort", ["age", "sex"], **model, mu=0.2, robust=True),
+        lambda: client.quote("cohort", ["age", "sex"], **model, mu=0.2, expected_rows=3),
+        lambda: client.quote("cohort", ["creatinine", "stage"], target=None, mu=0.2),
+        lambda: client.quote_refinement("cohort", ["age", "creatinine"], **model, mu=0.3),
+        lambda: client.quote_refinement("cohort", ["age", "weight"], target="smoker", mu=0.3, family="binomial"),
+        lambda: client.quote_refinement("cohort", ["age"], target="dose", mu=0.3, family="poisson"),
+        lambda: client.refine("cohort", ["age", "creatinine"], **model, mu=0.001),
+        lambda: client.refine("cohort", ["age", "creatinine"], **model, mu=3.0, expected_rows=10**6),
+        lambda: client.release("cohort", ["age"], **model, mu=3.0),
+        lambda: client.release("cohort", ["age"], **model, mu=0.2, where="age > 200"),
+        lambda: client.release("cohort", ["age", 2 * col("age")], **model, mu=0.2),
+        lambda: client.release("cohort", ["age"], **model, half_width={"age": 1e-9}, guess={"rows": 5}),
+    ]
+    found = []
+    for ask in asked:
+        try:
+            found.append(f"{ask()!r} {ask()}")
+        except (CuratorError, ValueError) as error:
+            found.append(f"{type(error).__name__} {error} {getattr(error, '__notes__', '')}")
+    return [_IDS.sub("id", one) for one in found]
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_what_the_client_says_for_nothing_is_the_same_on_neighbours(tmp_path: Path, adjacency: Adjacency) -> None:
+    with pair(tmp_path, adjacency) as (one, other):
+        first, second = _said(one), _said(other)
+        spent = [client_of(world).budget("cohort").posted.mu for world in (one, other)]
+    for a, b in zip(first, second, strict=True):
+        assert a == b
+    assert spent == [0.0, 0.0]
+    assert {"UselessRequestError", "BudgetExceededError"} <= {text.split()[0] for text in first}
 
 
 def test_the_differential_sees_a_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
