@@ -1,10 +1,11 @@
 """What the head of a summary says: how many rows, what was spent, which levels are the baseline."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from analyst_client.display.model import number
 from analyst_client.inference.equations import Equations
+from analyst_client.kinds.gram.release import Release
 from analyst_client.schema.amounts import Cost
 from analyst_client.schema.columns import Column, Term
 
@@ -23,10 +24,16 @@ def people_text(equations: Equations) -> str:
 
 def head_of(equations: Equations, spent: str | None = None) -> list[tuple[str, str]]:
     """Return n, the privacy that was spent (`spent`, where sites hold only a part of it), and the baseline levels."""
-    spent = spent or spent_text((site.release.people, site.release.cost) for site in equations.sites)
+    spent = spent or spent_text(_charges([site.release for site in equations.sites]))
     baseline = baseline_text(equations.columns, equations.combined or equations.terms)
     stated = [("n", people_text(equations)), ("privacy spent", spent), ("baseline", baseline)]
     return [(name, value) for name, value in stated if value]
+
+
+def _charges(releases: Sequence[Release]) -> Iterator[tuple[object, Cost | None]]:
+    """Return whose budget each release was charged to, and its cost; steps that releases share once."""
+    yield from ((release.people, release.cost) for release in releases)
+    yield from {step.text: (release.people, step.cost) for release in releases for step in release.steps}.values()
 
 
 def spent_text(costs: Iterable[tuple[object, Cost | None]]) -> str:
@@ -77,4 +84,4 @@ def baseline_text(columns: Iterable[Column], terms: Iterable[Term]) -> str:
             found += [f"{column.name} {level}" for level in column.levels if (column.name, level) not in coded]
         elif column.type == "boolean" and column.levels != PLAIN_LABELS and (column.name, None) in coded:
             found.append(f"{column.name} {column.levels[0]}")
-    return ", ".join(found)
+    return ", ".join(dict.fromkeys(found))  # a refinement has its columns as they were asked, and as they were cut

@@ -21,8 +21,10 @@ from analyst_client import (
     ScoreRelease,
     TransportError,
 )
+from analyst_client.display.model import number
 from analyst_client.kinds.gram.request import ReleaseRequest
 from analyst_client.kinds.gram.row_lengths import SHARE, spread_counts
+from analyst_client.planning.prices import epsilon_of, gdp_delta
 from analyst_client.terms import interaction, log, poly
 from analyst_client.verify import verify_file, verify_text
 from curator_service.privacy.accountant import Price
@@ -64,6 +66,9 @@ def test_two_steps_cost_the_price_and_the_same_call_nothing(client: CuratorClien
     assert release.cost is not None
     assert norms.cost.mu == pytest.approx(4.0 * math.sqrt(SHARE), rel=1e-6)
     assert release.cost.mu == pytest.approx(4.0 * math.sqrt(1.0 - SHARE), rel=1e-6)
+    told = dict(SSP().fit(release).summary().facts)["privacy spent"]
+    assert told == f"ε = {number(epsilon_of(gdp_delta, 4.0, 1e-6))} at δ = 1e-06"  # of both steps
+    assert "cost of counts" in str(release)
     again = client.release("cohort", FEATURES, **ASKED)
     assert (again.text, again.steps[0].text, again.answer) == (release.text, norms.text, "replayed")
     assert spent(client) == pytest.approx(16.0, rel=1e-6)

@@ -556,6 +556,10 @@ def show_release(release: Release) -> View:
         stated.append(("part of", write_formula(whole.dataset, whole.feature_names, whole.targets)))
     if release.cost is not None:
         stated.append(("cost", write_cost(release.cost)))
+    for step in release.steps:
+        if step.cost is not None:
+            bought = "Σ g gᵀ" if step.norms is None else "counts"
+            stated.append((f"cost of {bought}", write_cost(step.cost)))
     stated += list_request(release.request)
     if (choice := describe_choice(release)) is not None:
         stated.append(("chosen", choice))

@@ -20,7 +20,7 @@ from analyst_client import (
     Release,
 )
 from analyst_client.estimators.refinement_fit import CUT
-from analyst_client.inference.heads import spent_text
+from analyst_client.inference.heads import baseline_text, spent_text
 from analyst_client.inference.multiplicity import holm
 from analyst_client.tutorial import recorded_client
 from bench.ideal import IdealCurator
@@ -42,6 +42,7 @@ def test_a_summary_says_what_was_spent_and_of_which_levels_the_baseline_is() -> 
     assert found["n"] == "50 rows, noisy"
     assert "privacy spent" not in found
     assert facts_of(replace(release, cost=Cost(None, None, 1.0, 1e-6)))["privacy spent"] == "ε = 1 at δ = 1e-06"
+    assert baseline_text([*columns, *columns], release.terms) == "mgus no, sex F"  # as asked, and as cut
 
 
 @pytest.mark.parametrize(
