@@ -37,6 +37,8 @@ IntervalMethod = Literal["fieller", "delta", "bootstrap", "posterior", "random-e
 INTERVAL_METHODS = get_args(IntervalMethod)
 Bound = float | Mapping[str, float]
 """The size of all coefficients beside the intercept together, or of each named one, in raw units."""
+HIDDEN = 2.0
+"""Deviations of its noise that a residual variance exceeds, or it is not told."""
 SLOPES_MAX = 1e12
 """Largest family whose level is told apart from 1."""
 JOINT_SHARE = 0.2
@@ -422,13 +424,18 @@ class TargetResults:
 
     @property
     def scale(self) -> float:
-        """Residual variance of the private rows (of the public ones if there are no others), raw units squared."""
+        """Residual variance of the private rows (of the public ones if there are no others), raw units squared.
+
+        NaN where the noise hides it: where it is not above twice the deviation of its noise.
+        """
         if any(
             site.variance is None and site.release.row_map in {"ball", LINEAR} and site.release.constant_form is None
             for site in self.equations.sites
         ):
             raise EstimationError("rows were weighted, and without a constant the release does not tell by how much")
-        return max(self.equations.residual_variance[0], 0.0) * self.equations.target.scale**2
+        variance, noise_sd = self.equations.residual_variance
+        hidden = variance < HIDDEN * noise_sd
+        return math.nan if hidden else max(variance, 0.0) * self.equations.target.scale**2
 
     @property
     def main_site(self) -> int:
@@ -491,7 +498,7 @@ class TargetResults:
         spread = np.diag(xtx)[first:].copy()
         if first:
             spread -= xtx[0, 1:] ** 2 / xtx[0, 0]
-        if np.linalg.eigvalsh(xtx)[0] <= 0.0:
+        if np.linalg.eigvalsh(xtx)[0] <= 0.0 or not self.identification().is_bounded:
             return np.full(len(spread), math.nan)
         factors: FloatArray = spread * np.diag(np.linalg.inv(xtx))[first:]
         return factors

@@ -158,9 +158,7 @@ def outside_warnings(results: TargetResults, sets: Sequence[ConfidenceSet]) -> l
 
 def residual_text(results: TargetResults) -> str:
     """Return the residual deviation as text; a dash where the noise hides it."""
-    variance, noise_sd = results.equations.residual_variance
-    hidden = variance <= 0.0 < noise_sd
-    return "–" if hidden else number(math.sqrt(results.scale))
+    return "–" if math.isnan(results.scale) else number(math.sqrt(results.scale))
 
 
 def summarise_points(estimator: str, results: TargetResults) -> Summary:

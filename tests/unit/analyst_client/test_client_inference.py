@@ -286,8 +286,12 @@ def test_laplace_noise_has_heavier_tails_and_wider_intervals() -> None:
 def test_the_residual_sum_is_corrected_for_what_the_noise_adds() -> None:
     """The mean of the estimates is the truth, where a plain residual sum would be far below it."""
     noise = Noise(20.0, 14.0, 60.0, 1.0)
-    estimates = [OLS().fit(noisy(seed, noise=noise)).scale / 9.0 for seed in range(200)]
-    assert np.mean(estimates) == pytest.approx(0.04, abs=4.0 * np.std(estimates) / math.sqrt(200))
+    fits = [OLS().fit(noisy(seed, noise=noise)) for seed in range(200)]
+    found = np.array([fit.results_[0].equations.residual_variance for fit in fits])
+    assert np.mean(found[:, 0]) == pytest.approx(0.04, abs=4.0 * np.std(found[:, 0]) / math.sqrt(200))
+    hidden = found[:, 0] < 2.0 * found[:, 1]
+    assert 0.1 < np.mean(hidden) < 0.9
+    assert np.array_equal(np.isnan([fit.scale for fit in fits]), hidden)
     plain = []
     for seed in range(200):
         (equations,) = pool(noisy(seed, noise=noise))
