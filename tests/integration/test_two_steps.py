@@ -68,7 +68,7 @@ def test_two_steps_cost_the_price_and_the_same_call_nothing(client: CuratorClien
     assert release.cost.mu == pytest.approx(4.0 * math.sqrt(1.0 - SHARE), rel=1e-6)
     told = dict(SSP().fit(release).summary().facts)["privacy spent"]
     assert told == f"ε = {number(epsilon_of(gdp_delta, 4.0, 1e-6))} at δ = 1e-06"  # of both steps
-    assert "cost of counts" in str(release)
+    assert "cost of row lengths" in str(release)
     again = client.release("cohort", FEATURES, **ASKED)
     assert (again.text, again.steps[0].text, again.answer) == (release.text, norms.text, "replayed")
     assert spent(client) == pytest.approx(16.0, rel=1e-6)

@@ -558,7 +558,7 @@ def show_release(release: Release) -> View:
         stated.append(("cost", write_cost(release.cost)))
     for step in release.steps:
         if step.cost is not None:
-            bought = "Σ g gᵀ" if step.norms is None else "counts"
+            bought = "Σ g gᵀ" if step.norms is None else "row lengths"
             stated.append((f"cost of {bought}", write_cost(step.cost)))
     stated += list_request(release.request)
     if (choice := describe_choice(release)) is not None:
