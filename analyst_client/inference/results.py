@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
@@ -434,7 +435,7 @@ class TargetResults:
         ):
             raise EstimationError("rows were weighted, and without a constant the release does not tell by how much")
         variance, noise_sd = self.equations.residual_variance
-        hidden = variance < HIDDEN * noise_sd
+        hidden = noise_sd > 0.0 and variance < HIDDEN * noise_sd
         return math.nan if hidden else max(variance, 0.0) * self.equations.target.scale**2
 
     @property
@@ -492,13 +493,16 @@ class TargetResults:
 
     @property
     def vif(self) -> FloatArray:
-        """Variance inflation of each term beside the constant; NaN where the noise hides it."""
+        """Variance inflation of each term beside the constant; NaN where noise hides it, as intervals have no end."""
         xtx = self.equations.xtx
         first = int(self.equations.has_constant)
         spread = np.diag(xtx)[first:].copy()
         if first:
             spread -= xtx[0, 1:] ** 2 / xtx[0, 0]
-        if np.linalg.eigvalsh(xtx)[0] <= 0.0 or not self.identification().is_bounded:
+        hidden = bool(np.linalg.eigvalsh(xtx)[0] <= 0.0)
+        with suppress(EstimationError):  # of unknown rows it is not told
+            hidden = hidden or not self.identification().is_bounded
+        if hidden:
             return np.full(len(spread), math.nan)
         factors: FloatArray = spread * np.diag(np.linalg.inv(xtx))[first:]
         return factors

@@ -30,11 +30,11 @@ _WEIGHT_LEAST = 1.0 / 3.0
 """Least mean weight of a row that XᵀX is corrected for."""
 _MIDDLES = (np.arange(50) + 0.5) / 50.0
 """Probabilities by which a law is taken at equally likely points."""
-_SURE = 2.0
+SURE = 2.0
 """Deviations above 0 from which on an eigenvalue is one to whiten by."""
 _BOOLEAN_LEAST = 0.1
 """Least variance of a boolean that is whitened by, over that of a standard score."""
-_LEAST = 1e-4
+LEAST = 1e-4
 """Least eigenvalue, in rows, that is whitened by."""
 _CLIP_STEP = 1.6
 """How fast the norm of a gradient changes."""
@@ -311,4 +311,4 @@ def whitened(belief: Belief, n: float, known: BoolArray) -> FloatArray:
     """
     rarely = np.maximum(_BOOLEAN_LEAST - np.diag(belief.xtx) / n, 0.0) * ~known
     eigenvalues, Q, sds = belief.eigen(n * np.diag(rarely))
-    return inverse_root(np.maximum(np.maximum(eigenvalues, _SURE * sds) / n, _LEAST), Q)
+    return inverse_root(np.maximum(np.maximum(eigenvalues, SURE * sds) / n, LEAST), Q)

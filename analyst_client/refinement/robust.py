@@ -24,15 +24,11 @@ from analyst_client.kinds.gram.row_weights import write_weight
 from analyst_client.kinds.gram.two_steps import BITS, ROBUST_SHARE, paying, quote_steps
 from analyst_client.kinds.score import MEAT
 from analyst_client.kinds.score.request import ScoreRequest
-from analyst_client.refinement.requests import inverse_root
+from analyst_client.refinement.requests import LEAST, SURE, inverse_root
 from analyst_client.schema.columns import Column, Term
 from analyst_client.terms.expression import Expression, call
 from analyst_client.terms.python import read_condition
 
-_SURE = 2.0
-"""Deviations of noise below which no eigenvalue of XᵀX is believed."""
-_LEAST = 1e-4
-"""Least eigenvalue, in rows, that is whitened by."""
 _SAMPLED_LEAST = 0.1
 """Share of sampling error in the variance of some coefficient, below which privacy noise hides it in all of them."""
 _DIGITS = 99999.0 / 2**BITS
@@ -142,13 +138,13 @@ def _solve(release: Release) -> tuple[FloatArray, FloatArray, float, float]:
     assert release.yty is not None
     rows, d = float(release.xtx[0, 0]), len(release.terms)
     eigenvalues, Q = np.linalg.eigh(release.xtx)
-    least = max(_SURE * math.sqrt(d) * (release.noise.xtx_offdiagonal or 0.0), _LEAST * rows)
+    least = max(SURE * math.sqrt(d) * (release.noise.xtx_offdiagonal or 0.0), LEAST * rows)
     eigenvalues = np.maximum(eigenvalues, least)
     b = release.xty[:, 0]
     theta = Q @ (Q.T @ b / eigenvalues)
     left = float(release.yty[0] - 2.0 * b @ theta + theta @ release.xtx @ theta)
     law = NoiseLaw.of(release.noise, d)
-    variance = max(left, math.sqrt(law.residual_sum_covariance(theta, theta)), _LEAST * rows) / rows
+    variance = max(left, math.sqrt(law.residual_sum_covariance(theta, theta)), LEAST * rows) / rows
     inverse = (Q / eigenvalues) @ Q.T
     sampled, private = variance * np.diag(inverse), np.sum((inverse @ law.covariance(theta)) * inverse, axis=1)
     return theta, inverse_root(eigenvalues / rows, Q), math.sqrt(variance), float(np.max(sampled / (sampled + private)))

@@ -299,6 +299,20 @@ def test_the_residual_sum_is_corrected_for_what_the_noise_adds() -> None:
     assert np.mean(plain) < 0.035
 
 
+def test_what_no_noise_hides_is_told() -> None:
+    """An exact fit has the residual variance 0, up to rounding; without a constant no rows are known, and terms are."""
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    y = X @ [1.0, 2.0]
+    for size in range(100, 120):
+        kept, designed = y[:size], np.column_stack([np.ones(size), X[:size]])
+        for constant, D in ((True, designed), (False, X[:size])):
+            sums = (D.T @ D, (D.T @ kept)[:, np.newaxis], [kept @ kept])
+            named = {"features": ["a", "b"], "targets": ["y"], "constant": constant}
+            fit = OLS().fit(Release.from_arrays(*sums, **named))
+            assert np.isfinite(fit.vif).all()
+            assert not constant or fit.scale == pytest.approx(0.0, abs=1e-9)
+
+
 class TestWeakData:
     """Where the noise outweighs the data an answer says so."""
 
