@@ -232,7 +232,7 @@ class InferenceMixin:
 
     @property
     def scale(self) -> float | FloatArray:
-        """Residual variance, in squared units of the target, corrected for the privacy noise; NaN where that hides it."""
+        """Residual variance, in squared units of the target, corrected for privacy noise; NaN where that hides it."""
         found: float | FloatArray = self._of_each_target(lambda results: results.scale)
         return found
 
