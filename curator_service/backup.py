@@ -13,17 +13,18 @@ import re
 import shutil
 import tarfile
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from sqlalchemy import ColumnElement, MetaData, Table, func, insert, select, update
 
-from curator_service.container import Curator
+from curator_service.container import Curator, make_curator
 from curator_service.datasets.snapshot import Registered
 from curator_service.kit.clock import timestamp
 from curator_service.kit.db import Connection, SchemaError, Statement, check_revision
 from curator_service.kit.files import is_named, lock, sync
+from curator_service.settings import Settings
 
 FORMAT = 2
 PIECE_BYTES = 2**20
@@ -216,6 +217,45 @@ def read_backup(curator: Curator, path: Path) -> dict[str, Any]:
         raise BackupError(f"{path} is not a whole backup ({type(error).__name__})") from None
     curator.database.upgrade()
     return dict(about)
+
+
+@contextmanager
+def rehearse(settings: Settings, path: Path) -> Iterator[tuple[Curator, dict[str, Any]]]:
+    """Restore a backup for the time of a block, into a folder of its own that is removed at the end.
+
+    The curator there has no private key and no anchor: nothing of it can be signed, and it is never unsealed.
+
+    Parameters
+    ----------
+    settings : Settings
+        The folder is made in the data folder, which has room for rows.
+    path : Path
+
+    Raises
+    ------
+    BackupError, SchemaError
+        As of `read_backup`; also while another rehearsal is under way.
+    """
+    settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    held = lock(settings.data_dir / ".rehearsal-lock", os.O_CREAT)
+    if held is None:
+        raise BackupError("another rehearsal is under way in this data folder; wait for its end")
+    folder = settings.data_dir / "rehearsal"
+    try:
+        if folder.exists():  # a rehearsal that was killed left it
+            shutil.rmtree(folder)
+        folder.mkdir(mode=0o700)
+        alone = {"data_dir": folder / "data", "keys_dir": folder / "keys", "anchor_dir": folder / "anchor"}
+        elsewhere = dict.fromkeys(("database_url", "database_password_file", "subject_key_file"))
+        curator = make_curator(settings.model_copy(update=alone | elsewhere))
+        try:
+            yield curator, read_backup(curator, path)
+        finally:
+            curator.datasets.storage.engine.close()
+            curator.database.dispose()
+            shutil.rmtree(folder)
+    finally:
+        os.close(held)
 
 
 def _member(archive: tarfile.TarFile, name: str) -> bytes:
