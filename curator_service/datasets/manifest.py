@@ -202,6 +202,14 @@ class ColumnDeclaration(BaseModel):
             raise ValueError("a categorical column needs at least two declared levels")
         if self.type is ColumnType.BOOLEAN and len(self.levels) not in {0, 2}:
             raise ValueError("a boolean column declares no levels, or two: the false one first")
+        if (self.format or self.origin) and not numeric:
+            raise ValueError(f"format and origin are of numeric columns, not of {self.type} ones")
+        if self.origin and not self.format:
+            raise ValueError("origin goes with format: what counts from there, a date or a datetime?")
+        return self
+
+    @model_validator(mode="after")
+    def _check_levels(self) -> Self:
         labels = [_label(level) for level in self.levels]
         if any(label != label.strip() for label in labels):
             raise ValueError("a level must not begin or end with a space: values are read without")
@@ -211,10 +219,6 @@ class ColumnDeclaration(BaseModel):
             raise ValueError("other names one of the levels of a category: it takes every word that is no level")
         if self.missing is MissingRule.INDICATOR and "missing" in labels:
             raise ValueError("a level called 'missing' would be confused with the indicator of a missing value")
-        if (self.format or self.origin) and not numeric:
-            raise ValueError(f"format and origin are of numeric columns, not of {self.type} ones")
-        if self.origin and not self.format:
-            raise ValueError("origin goes with format: what counts from there, a date or a datetime?")
         return self
 
     @property
