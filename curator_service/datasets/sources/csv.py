@@ -130,7 +130,7 @@ class _Records:
 
     def _read(self, declared: Sequence[str], faults: Faults) -> Iterator[RawBatch]:
         reader, label = self._reader, self._label
-        header = list(self._options.header or ()) or next(reader, None)
+        header = _take_header(self._options, reader)
         positions = _find_columns(declared, header, label)
         width = len(header or ())
         rows: list[list[str]] = []
@@ -184,6 +184,11 @@ def _dialect(options: CsvOptions) -> dict[str, Any]:
     if not options.quote:
         return {"delimiter": options.separator, "quoting": csv.QUOTE_NONE, "quotechar": None, "strict": True}
     return {"delimiter": options.separator, "quotechar": options.quote, "strict": True}
+
+
+def _take_header(options: CsvOptions, lines: Iterator[list[str]]) -> list[str] | None:
+    """Return the declared header, or the fields of the first line; None where there is no line."""
+    return next(lines, None) if options.header is None else list(options.header)
 
 
 def _to_raw(rows: list[list[str]], lines: list[int], share: float | None) -> RawBatch:
@@ -308,8 +313,7 @@ class _FastReader:
         line, found, rest = (b"", b"", block) if self._options.header else block.partition(b"\n")
         self._check_plain(line + found, decoded=False)
         try:
-            header = list(self._options.header or ())
-            header = header or next(csv.reader([line.decode()], **_dialect(self._options)), None)
+            header = _take_header(self._options, csv.reader([line.decode()], **_dialect(self._options)))
             positions = _find_columns(list_headers(self._manifest), header, "")
         except (csv.Error, IngestError):
             raise Doubt from None
