@@ -310,9 +310,12 @@ class _ColumnCoder:
         return coded
 
     def _check_levels(self, coded: StoredArray, wrong: _Wrong) -> StoredArray:
+        levels = self.column.levels
         unknown = coded == _UNKNOWN
-        if unknown.any():
-            wrong.add(unknown, f"value is not one of the declared levels {', '.join(self.column.levels)}")
+        if self._declaration.other is not None:
+            coded = np.where(unknown, np.int32(levels.index(self._declaration.other)), coded)
+        elif unknown.any():
+            wrong.add(unknown, f"value is not one of the declared levels {', '.join(levels)}")
             coded = np.where(unknown, np.int32(MISSING), coded)
         return coded
 
