@@ -2,14 +2,25 @@
 
 Secrets are derived from the curator's private keys. Digests and seals are under the newest key, so older ones stay
 needed. Sketches are comparable for good: their tokens are under a secret of the first key, and they are encrypted.
+
+Digests are compared exactly. Sketches are compared with noise, by the sparse vector technique [1]_ for one refusal: a
+threshold with noise of its own, which stays until something is refused, and fresh noise for each comparison. So all
+comparisons of sketches up to a refusal, and the refusal, are together ε-differentially private for every person of the
+rows on either side (`REFUSAL_EPSILON`).
+
+References
+----------
+.. [1] M. Lyu, D. Su, N. Li, "Understanding the Sparse Vector Technique for Differential Privacy", VLDB 2017.
 """
 
 import base64
 import binascii
 import hmac
+import math
 import os
-from collections.abc import Iterator
+from collections.abc import Collection
 from contextlib import suppress
+from fractions import Fraction
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -20,15 +31,35 @@ from curator_service.datasets.sketch import Sketch, Sketcher
 from curator_service.datasets.snapshot import Snapshot
 from curator_service.kit.db import Connection
 from curator_service.ledger.chain.signing import KeyRing, SigningError
+from curator_service.privacy.samplers import Distribution, NoiseSource, SystemNoise
 
 _NONCE_BYTES = 12
+REFUSAL_EPSILON = Fraction(1)
+"""What one refusal, and all that was accepted since the one before, tell at most of a person who is there or not."""
+_UNIT = 2**10
+"""Steps in which an excess is counted."""
+_MOVE = _UNIT + 1
+"""How far one person moves a counted excess: by 1, and by a step for rounding."""
+EXCESS = 15
+"""The excess from which on rows are taken for those of the same people, before noise."""
+THRESHOLD_SCALE = math.ceil(_MOVE / (REFUSAL_EPSILON * Fraction(2, 5)))
+QUERY_SCALE = math.ceil(2 * _MOVE / (REFUSAL_EPSILON * Fraction(3, 5)))
+"""Scales of discrete Laplace noise: two fifths of ε are the threshold's, three fifths the comparisons'."""
 
 
 class LikenessService:
-    """Recognises rows that are registered under another population."""
+    """Recognises rows that are registered under another population.
 
-    def __init__(self, keys: KeyRing) -> None:
+    Parameters
+    ----------
+    keys : KeyRing
+    noise : NoiseSource, optional
+        A test double; there is no setting for it.
+    """
+
+    def __init__(self, keys: KeyRing, noise: NoiseSource | None = None) -> None:
         self.keys = keys
+        self.noise = SystemNoise() if noise is None else noise
 
     def sketcher(self) -> Sketcher:
         """Return what sketches rows as they are read.
@@ -68,11 +99,27 @@ class LikenessService:
         repository.forget_snapshots(connection, dataset_id, keyed)
         repository.forget_sketches(connection, dataset_id)
 
-    def find_owners(self, connection: Connection, population: str, snapshot: Snapshot) -> Iterator[str]:
-        """Yield each other population that has these rows, or nearly; perhaps more than once.
+    def find_owner(
+        self,
+        connection: Connection,
+        population: str,
+        snapshot: Snapshot,
+        *,
+        refusals: bytes,
+        others: Collection[str] = (),
+    ) -> str | None:
+        """Return another population that has these rows, or nearly; None if none is found.
 
-        Nothing else is told, and the threshold has a secret part that depends on the very rows: so the answer does not
-        tell whether one more person is among the registered rows.
+        Parameters
+        ----------
+        connection : Connection
+        population : str
+            Of the rows.
+        snapshot : Snapshot
+        refusals : bytes
+            What all refusals so far are, in short: with each the threshold changes.
+        others : collection of str
+            Populations of other people, as is known: nothing is compared with theirs.
 
         Raises
         ------
@@ -82,22 +129,23 @@ class LikenessService:
         for key_id in repository.list_keys_of_snapshots(connection):
             for digest in (snapshot.source_digest, snapshot.values_digest):
                 for owner in repository.list_owners(connection, self.key_digest(key_id, digest)):
-                    if owner != population:
-                        yield owner
+                    if owner != population and owner not in others:
+                        return owner
+        excess: dict[str, float] = {}
         for stored in repository.list_sketches(connection):
-            if stored.population != population and self._open(stored).is_like(
-                snapshot.sketch, margin=self._margin(stored.dataset_id, snapshot)
-            ):
-                yield stored.population
+            if stored.population != population and stored.population not in others:
+                found = self._open(stored).find_excess(snapshot.sketch)
+                excess[stored.population] = max(found, excess.get(stored.population, found))
+        return next((owner for owner in sorted(excess) if self._exceeds(excess[owner], refusals)), None)
 
-    def is_known(self, connection: Connection, dataset_id: str, snapshot: Snapshot) -> bool:
-        """Tell whether rows are those of a dataset, or nearly."""
-        return any(
-            stored.dataset_id == dataset_id
-            and stored.sealed
-            and self._open(stored).is_like(snapshot.sketch, margin=self._margin(dataset_id, snapshot))
+    def is_known(self, connection: Connection, dataset_id: str, snapshot: Snapshot, *, refusals: bytes) -> bool:
+        """Tell whether rows are those of a dataset, or nearly; `refusals` as for `find_owner`."""
+        excess = [
+            self._open(stored).find_excess(snapshot.sketch)
             for stored in repository.list_sketches(connection)
-        )
+            if stored.dataset_id == dataset_id and stored.sealed
+        ]
+        return bool(excess) and self._exceeds(max(excess), refusals)
 
     def label(self, manifest_digest: str, snapshot: Snapshot, owner: str) -> str:
         """Return what two admins agree on: that these very rows, under this very manifest, are not the owner's."""
@@ -107,11 +155,14 @@ class LikenessService:
         """Return a digest under the secret of a key: HMAC-SHA256, in hexadecimal."""
         return hmac.new(self._secret(key_id, "digest"), digest.encode(), "sha256").hexdigest()
 
-    def _margin(self, dataset_id: str, snapshot: Snapshot) -> float:
-        drawn = hmac.digest(
-            self.keys.secret(self._key_ids()[0], "margin"), f"{dataset_id} {snapshot.lattice_digest}".encode(), "sha256"
-        )
-        return int.from_bytes(drawn[:4]) / 2**32
+    def _exceeds(self, excess: float, refusals: bytes) -> bool:
+        (noise,) = self.noise.sample(Distribution.DISCRETE_LAPLACE, [QUERY_SCALE])
+        return bool(round(excess * _UNIT) + int(noise) >= EXCESS * _UNIT + self._draw_threshold(refusals))
+
+    def _draw_threshold(self, refusals: bytes) -> int:
+        """Return the threshold's noise: the same until something is refused, as whoever is told of it must not see."""
+        secret = self.keys.secret(self._key_ids()[0], "threshold")
+        return _draw_geometric(secret, b"+" + refusals) - _draw_geometric(secret, b"-" + refusals)
 
     def _seal(self, key_id: str, about: Version, sketch: Sketch) -> SealedSketch:
         nonce = os.urandom(_NONCE_BYTES)
@@ -147,3 +198,12 @@ class LikenessService:
         if not keys:
             raise SigningError("the curator has no key yet")
         return [key.key_id for key in keys]
+
+
+def _draw_geometric(secret: bytes, label: bytes) -> int:
+    """Return k with a weight of exp(−k/t): the difference of two is discrete Laplace noise of scale t.
+
+    A float's error moves a bound between two numbers by 10⁻¹² of their weight, which adds as little to δ.
+    """
+    drawn = int.from_bytes(hmac.digest(secret, label, "sha256")) + 1
+    return math.floor(THRESHOLD_SCALE * (256 * math.log(2) - math.log(drawn)))

@@ -1,5 +1,6 @@
 """Registering datasets, and finding those that a principal may see."""
 
+import hashlib
 import json
 import logging
 import secrets
@@ -45,7 +46,7 @@ T = TypeVar("T")
 log = logging.getLogger("curator_service")
 
 REFUSALS_MAX = 10
-"""Registrations per day that may be refused because their rows are like another population's."""
+"""Uploads per day that may be refused because their rows are like others: each refusal tells a little of these."""
 _REFUSALS_SPAN = timedelta(days=1)
 
 
@@ -206,20 +207,28 @@ class DatasetService:
                 )
             if repository.find_dataset(connection, manifest.name, granted_to=None) is not None:
                 raise RegistrationError(f"the dataset {manifest.name!r} exists")
-            self._check_refusals(connection)
+            self._read_refusals(connection)
 
-    def _check_refusals(self, connection: Connection) -> None:
+    def _read_refusals(self, connection: Connection) -> bytes:
+        """Return what all refusals so far are, in short.
+
+        Raises
+        ------
+        RegistrationError
+            If there were too many within a day.
+        """
         since = timestamp(self.now() - _REFUSALS_SPAN)
         refused = [
-            json.loads(entry.payload_text)["time"]
+            entry
             for population in list_populations(connection)
             for entry in iterate_kind(connection, population.name, "refusal")
         ]
-        if sum(moment > since for moment in refused) >= REFUSALS_MAX:
+        if sum(json.loads(entry.payload_text)["time"] > since for entry in refused) >= REFUSALS_MAX:
             raise RegistrationError(
-                f"{REFUSALS_MAX} registrations of rows that are like another population's were refused within a day; "
-                "nothing more is compared until that is over"
+                f"{REFUSALS_MAX} uploads of rows that are like others were refused within a day; nothing more is "
+                "compared, and so nothing is registered or appended, until that is over"
             )
+        return hashlib.sha256("".join(entry.entry_hash for entry in refused).encode()).digest()
 
     def admit(
         self,
@@ -228,8 +237,20 @@ class DatasetService:
         actor: str,
         other_people: OtherPeople | None,
         accept: Callable[[Ledger], T],
+        *,
+        appended_to: Dataset | None = None,
     ) -> T:
         """Accept rows in one unit of work, or refuse those of people who have a budget under another name.
+
+        Parameters
+        ----------
+        manifest : Manifest
+        snapshot : Snapshot
+        actor : str
+        other_people : OtherPeople, optional
+        accept : callable
+        appended_to : Dataset, optional
+            One in which a row is a person: rows that are nearly those that it has are refused, too.
 
         Raises
         ------
@@ -239,14 +260,22 @@ class DatasetService:
         with self.ledger.unit() as ledger:
             # Two that are registered at once do not see each other: the second one looks when the first is committed.
             repository.lock_registrations(ledger.connection)
-            self._check_refusals(ledger.connection)
-            owner = self._find_owner(ledger.connection, manifest, snapshot)
+            refusals = self._read_refusals(ledger.connection)
+            owner = self._find_owner(ledger.connection, manifest, snapshot, refusals)
+            if owner is None and appended_to is not None:
+                known = self.likeness.is_known(ledger.connection, appended_to.id, snapshot, refusals=refusals)
+                owner = manifest.population if known else None
             if owner is None:
                 return accept(ledger)
             proposal, receipts = self._refuse(ledger, manifest, snapshot, owner, actor, other_people)
         for receipt in receipts:
             self.ledger.guard.anchor_before_send(receipt, just_written=True)
-        log.warning("the registration of %r was refused: its rows are like those of %r", manifest.name, owner)
+        log.warning("rows for %r were refused: they are like those of %r", manifest.name, owner)
+        if owner == manifest.population:
+            raise RegistrationError(
+                f"these rows are nearly those that {manifest.name!r} has, and without a subject a row that comes again "
+                "is another person; replace all rows instead"
+            )
         said = f"the same rows, or nearly, are registered under the population {owner!r}; the same people must not get "
         said += f"a second budget: name the population {owner!r} in the manifest. "
         raise RegistrationError(
@@ -255,14 +284,18 @@ class DatasetService:
             else f"{said}Another officer may approve {proposal} (`curator proposals approve`); then add it again"
         )
 
-    def _find_owner(self, connection: Connection, manifest: Manifest, snapshot: Snapshot) -> str | None:
+    def _find_owner(
+        self, connection: Connection, manifest: Manifest, snapshot: Snapshot, refusals: bytes
+    ) -> str | None:
         """Return another population of which no two admins agreed, by a signed entry, that its people are others."""
         attested = list_attested(connection, manifest.population, "confirmation", self.ledger.guard.trust.holds)
         confirmed = {payload["rows"] for payload in attested}
-        for owner in self.likeness.find_owners(connection, manifest.population, snapshot):
-            if self.likeness.label(manifest.digest, snapshot, owner) not in confirmed:
-                return owner
-        return None
+        others = {
+            population.name
+            for population in list_populations(connection)
+            if self.likeness.label(manifest.digest, snapshot, population.name) in confirmed
+        }
+        return self.likeness.find_owner(connection, manifest.population, snapshot, refusals=refusals, others=others)
 
     def _refuse(
         self,
@@ -277,7 +310,7 @@ class DatasetService:
         moment = timestamp(self.now())
         payload = {"dataset": manifest.name, "manifest_digest": manifest.digest, "like": owner, "actor": actor}
         proposed = None
-        if other_people is not None:
+        if other_people is not None and owner != manifest.population:
             admin = other_people.admin.id
             account = (manifest.population, ROWS, self.likeness.label(manifest.digest, snapshot, owner), 0, 0)
             proposed = Proposal(new_id("prp_"), *account, other_people.reason, admin, moment, OPEN)

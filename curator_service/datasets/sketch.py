@@ -1,13 +1,17 @@
 """Keyed sketches of rows: whether two datasets are of the same people, whatever their columns are called.
 
-What tells people apart is a value, or a pair of values, that one person alone has. In an independent sample of other
-people at most one in e (37 %) of them are had by exactly one person as well, whatever the values are: a count that is
-binomial or Poisson is 1 with that probability at most. In a copy nearly all of them are. So a sketch keeps, of each
-column and of each pair of columns, some of the values that one person alone has: those with the smallest image under a
-keyed function, so that two sketches keep the same ones. A column of few values has none, and counts for nothing. Where
-nearly every row is there m times, read "m rows" for "one person": the bound holds for any m. It does not hold for
-distinct rows: of people with few, coarse columns nearly all with one value have the same row, in every sample.
-So identical rows are not counted once, and people whose rows are repeated very unevenly are not recognised.
+What tells people apart is a value, or a pair of values, that few persons have. Take a value that c persons of a table
+have, and an independent sample of other people: the number of persons in it with that value is binomial or Poisson, and
+is c with a probability of at most one in e (37 %), whatever the value is and for every c. In a copy it is c for nearly
+all values. So a sketch keeps, of each column and of each pair of columns, some of the values that at most 8 persons
+have, each with their number: those with the smallest image under a keyed function, so that two sketches keep the same
+ones. A column of few values has none, and counts for nothing. Where each row is there m times, numbers are m times as
+large, and so they are compared up to a factor.
+
+*One person moves little.* Of each column or pair a person has one value, that with the smallest image if there are
+several rows. Which values are kept follows from all persons' values in order, so that one person more or less shifts
+the last of them by one place. Which columns make pairs follows from declarations. So what two sketches have in common
+moves by at most 1 (`Sketch.find_excess`).
 
 The order of rows, of columns and of levels, names and bounds do not enter. Numbers are rounded in binary, to 20 bits of
 their fraction alone and to 8 in pairs, so that digits beyond the third hardly matter.
@@ -33,20 +37,25 @@ Codes = npt.NDArray[np.uint64]
 _Flags = npt.NDArray[np.bool_]
 _Counts = npt.NDArray[np.int64]
 
-KEPT = 256
+KEPT = 512
 """Values that a sketch keeps of a column, or of a pair."""
 _WORKING = 2**12
-"""Values of which it is known, while rows are read, whether one person alone has them."""
+"""Persons whose values are held while rows are read: those with the smallest tokens."""
 _PENDING = 2**15
-"""Small tokens that wait to be counted together: each count costs as much as thousands of them."""
+"""Small tokens that wait to be sorted together: each sort costs as much as thousands of them."""
+_PENDING_OWNED = 2**13
 _TILE_ROWS = 12_500
 """Rows whose codes, blocks and images stay in a processor's cache."""
 _PAIRED_COLUMNS = 16
 _ALONE_BITS, _PAIRED_BITS = 20, 8
-_RARE = 0.05
+_SHARED_MAX = 8
+"""Most persons who may have a value that is kept; a token's last bits say how many have it."""
+_NUMBER_BITS = np.uint64(_SHARED_MAX - 1)
 _CHANCE = 1 / math.e
 _DEVIATIONS = 5.0
-"""Standard deviations above chance at which rows are taken for those of the same people; up to one more is secret."""
+"""Standard deviations above chance from which on values in common are in excess."""
+_COMPARED_MIN = 64
+"""As if so many were compared, where there are fewer: of a handful all may be in common by chance."""
 _NO_TOKEN = np.uint64(2**64 - 1)
 
 
@@ -60,11 +69,14 @@ class Values:
         Codes of full and of lower precision.
     present : ndarray of bool, shape (n,)
         False where the value is missing.
+    variety : float
+        How many values the column may have, as it is declared: infinity for numbers.
     """
 
     alone: Codes
     paired: Codes
     present: _Flags
+    variety: float = math.inf
 
 
 def code_numbers(numbers: npt.NDArray[np.float64]) -> Values:
@@ -78,7 +90,7 @@ def code_levels(levels: Sequence[str], stored: StoredArray) -> Values:
     """Code the words of a category or boolean; a word that is a number has the code of that number."""
     alone, paired = (np.array(codes, np.uint64) for codes in zip(*map(_code_word, levels), strict=True))
     place = np.where(stored == MISSING, 0, stored)
-    return Values(alone[place], paired[place], stored != MISSING)
+    return Values(alone[place], paired[place], stored != MISSING, len(levels))
 
 
 def code_stored(column: Column, stored: StoredArray) -> Values:
@@ -143,16 +155,15 @@ class _Keyed:
 
 @dataclass(slots=True)
 class _Sample:
-    """The smallest tokens seen so far of one column or pair, and how many persons have each."""
+    """The smallest tokens seen so far of one column or pair: one for each person, of that person's the smallest."""
 
     limit: np.uint64 = _NO_TOKEN
-    tokens: Codes = field(default_factory=lambda: np.empty(0, np.uint64))
-    owners: Codes = field(default_factory=lambda: np.empty(0, np.uint64))
-    counts: _Counts = field(default_factory=lambda: np.empty(0, np.int64))
-    pending: list[Codes] = field(default_factory=list)
+    tokens: list[Codes] = field(default_factory=list)
+    owners: list[Codes] = field(default_factory=list)
+    pending: int = 0
 
     def add(self, tokens: Codes, owners: Codes | None) -> None:
-        """Take in tokens below the limit; of a token that stays, every occurrence is counted.
+        """Take in tokens below the limit.
 
         Parameters
         ----------
@@ -160,61 +171,41 @@ class _Sample:
         owners : ndarray of uint64 or None
             The person whose each is; None if each is another person's.
         """
+        self.tokens.append(tokens)
         if owners is not None:
-            self._count_owned(tokens, owners)
-            return
-        self.pending.append(tokens)
-        if sum(map(len, self.pending)) >= _PENDING:
-            self._count_pending()
+            self.owners.append(owners)
+        self.pending += len(tokens)
+        if self.pending >= (_PENDING if owners is None else _PENDING_OWNED):
+            self._settle()
 
-    def _count_owned(self, tokens: Codes, owners: Codes) -> None:
-        if not len(tokens):
-            return
-        counts = np.concatenate([self.counts, np.ones(len(tokens), np.int64)])
-        tokens, owners = np.concatenate([self.tokens, tokens]), np.concatenate([self.owners, owners])
-        order = np.lexsort((owners, tokens))
-        tokens, owners, counts = tokens[order], owners[order], counts[order]
-        again = np.concatenate([[False], (tokens[1:] == tokens[:-1]) & (owners[1:] == owners[:-1])])
-        counts[again] = 0  # another row of the same person
-        first = np.flatnonzero(np.concatenate([[True], tokens[1:] != tokens[:-1]]))
-        counts = np.add.reduceat(counts, first)
-        self.tokens, self.owners, self.counts = tokens[first][:_WORKING], owners[first][:_WORKING], counts[:_WORKING]
-        if len(first) > _WORKING:
-            self.limit = tokens[first][_WORKING]
-
-    def _count_pending(self) -> None:
-        """Count tokens of different persons; sorting them alone is several times as fast."""
-        tokens = np.sort(np.concatenate([np.empty(0, np.uint64), *self.pending]))
-        self.pending.clear()
-        if not len(tokens):
-            return
-        first = np.flatnonzero(np.concatenate([[True], tokens[1:] != tokens[:-1]]))
-        counts = np.diff(first, append=len(tokens))[: _WORKING + 1]  # those behind have no place, and bound none
-        tokens = tokens[first[: _WORKING + 1]]
-        places = np.searchsorted(self.tokens, tokens)
-        known = np.zeros(len(tokens), np.bool_)
-        there = places < len(self.tokens)
-        known[there] = self.tokens[places[there]] == tokens[there]
-        self.counts[places[known]] += counts[known]
-        if known.all():
-            return
-        merged = np.concatenate([self.tokens, tokens[~known]])
-        order = np.argsort(merged, kind="stable")  # two sorted runs, which it merges
-        counts = np.concatenate([self.counts, counts[~known]])[order]
-        if len(merged) > _WORKING:
-            self.limit = merged[order[_WORKING]]
-        self.tokens, self.counts = merged[order[:_WORKING]], counts[:_WORKING]
+    def _settle(self) -> None:
+        """Hold the persons with the smallest tokens, of all that were seen: it does not matter in which order."""
+        tokens = np.concatenate([np.empty(0, np.uint64), *self.tokens])
+        if self.owners:
+            owners = np.concatenate(self.owners)
+            order = np.lexsort((tokens, owners))
+            tokens, owners = tokens[order], owners[order]
+            first = np.concatenate([[True], owners[1:] != owners[:-1]])[: len(owners)]
+            tokens, owners = tokens[first], owners[first]
+            order = np.argsort(tokens, kind="stable")
+            tokens, owners = tokens[order], owners[order]
+        else:
+            tokens = np.sort(tokens)
+        if len(tokens) > _WORKING:
+            self.limit = tokens[_WORKING]
+        kept = int(np.searchsorted(tokens, self.limit))
+        self.tokens, self.pending = [tokens[:kept]], 0
+        if self.owners:
+            self.owners = [owners[:kept]]
 
     def finish(self) -> tuple[np.uint64, Codes]:
-        """Return the kept tokens of single persons, and the limit below which none is left out."""
-        self._count_pending()
-        if not len(self.counts):
-            return self.limit, self.tokens
-        usual = self.counts.min()
-        if np.mean(self.counts == usual) < _RARE:  # rows that are repeated, but for some
-            usual = np.bincount(self.counts).argmax()
-        found = self.tokens[self.counts == usual]
-        return (found[KEPT], found[:KEPT]) if len(found) > KEPT else (self.limit, found)
+        """Return the kept tokens with the numbers of their persons, and the limit below which none is left out."""
+        self._settle()
+        tokens, counts = np.unique(self.tokens[0], return_counts=True)
+        few = counts <= _SHARED_MAX
+        found = (tokens[few] & ~_NUMBER_BITS) | (counts[few] - 1).astype(np.uint64)
+        limit = (found[KEPT] if len(found) > KEPT else self.limit) & ~_NUMBER_BITS
+        return limit, found[:KEPT][found[:KEPT] < limit]
 
 
 def _add(
@@ -258,7 +249,7 @@ class Sketcher:
         """
         if not self._columns:
             self._columns = [_Sample() for _ in columns]
-            varied = sorted(range(len(columns)), key=lambda i: -len(np.unique(columns[i].alone[columns[i].present])))
+            varied = sorted(range(len(columns)), key=lambda i: -columns[i].variety)
             self._pairs = {pair: _Sample() for pair in combinations(sorted(varied[:_PAIRED_COLUMNS]), 2)}
         gaps = [[] if values.present.all() else [values.present] for values in columns]
         for i, sample in enumerate(self._columns):
@@ -275,12 +266,13 @@ class Sketcher:
 
 @dataclass(frozen=True, slots=True)
 class Sketch:
-    """What is kept of the values that one person alone has, column by column and pair by pair.
+    """What is kept of the values that few persons have, column by column and pair by pair.
 
     Attributes
     ----------
     parts : tuple
-        The kept tokens of each, sorted, behind the limit below which none is left out.
+        The kept tokens of each, sorted, behind the limit below which none is left out. The last three bits of a token
+        are the number of its persons, less 1.
     """
 
     parts: tuple[tuple[np.uint64, Codes], ...] = field(repr=False)
@@ -303,33 +295,40 @@ class Sketch:
         table = np.frombuffer(content, "<u8").reshape(-1, 1 + KEPT).astype(np.uint64)
         return cls(tuple((row[0], row[1:][row[1:] != _NO_TOKEN]) for row in table))
 
-    def is_like(self, other: "Sketch", *, margin: float = 0.0) -> bool:
-        """Tell whether the rows are those of the same people, or nearly: whether any part is shared beyond chance.
+    def find_excess(self, other: "Sketch") -> float:
+        """Return by how much values in common exceed what chance explains, where they do most.
 
-        Parameters
-        ----------
-        other : Sketch
-        margin : float
-            What is added to the threshold, from 0 to 1 standard deviations: who does not know it cannot read one
-            person off the answer.
+        One person more or less, in either, moves it by at most 1, and another person in the place of one by at most 2.
+
+        Notes
+        -----
+        Let a(x) and b(x) be how many tokens below x a part of each has, c(x) those in common, with numbers of persons
+        that agree up to a factor, and t(M) = M/e + 5 √(M (1 − 1/e)/e). It is the largest c(x) − t(max(min(a(x), b(x)),
+        64)) of any two parts, factor, and x up to the lower of their limits; also with the tokens of one person alone in
+        one, and of one number of persons in the other. One person changes one token of a part: c(x) by at most 1, and a(x) by 0, or by 1 in the
+        same direction, which moves t by less than 1 and against c. The limit moves past one token of that part at most.
+        Between the old limit and the new one c grows by at most 1 and t does not fall, so that the largest moves by
+        at most 1 as well.
         """
-        mine, theirs = _flatten(self), _flatten(other)
-        begin, end = (np.searchsorted(mine[0], theirs[0], side) for side in ("left", "right"))
-        shared: dict[tuple[int, int], int] = {}
-        for k in np.flatnonzero(end > begin):
-            for i in range(begin[k], end[k]):
-                place = int(mine[1][i]), int(theirs[1][k])
-                if theirs[0][k] < min(self.parts[place[0]][0], other.parts[place[1]][0]):
-                    shared[place] = shared.get(place, 0) + 1
-        return any(
-            count >= self._threshold(other, place, _DEVIATIONS + margin) for place, count in shared.items() if count > 1
+        mine, theirs = _Flat.make(self), _Flat.make(other)
+        begin, end = (np.searchsorted(mine.tokens, theirs.tokens, side) for side in ("left", "right"))
+        repeats = end - begin
+        there = np.repeat(np.arange(len(theirs.tokens)), repeats)
+        here = np.arange(len(there)) + np.repeat(begin - (np.cumsum(repeats) - repeats), repeats)
+        below = theirs.tokens[there] < np.minimum(mine.limits[here], theirs.limits[there])
+        here, there = here[below], there[below]
+        parts = mine.parts[here] * len(other.parts) + theirs.parts[there]
+        one, two = mine.numbers[here], theirs.numbers[there]
+        factor = np.gcd(one, two)
+        base = _SHARED_MAX + 1
+        factors = (parts * base + one // factor) * base + two // factor
+        alone = np.flatnonzero(np.minimum(one, two) == 1)
+        numbers = ((parts * base + one) * base + two)[alone]
+        return max(
+            -_threshold(np.array([_COMPARED_MIN]))[0],
+            _find_largest(factors, mine.places[here], theirs.places[there]),
+            _find_largest(numbers, mine.places_of_number[here[alone]], theirs.places_of_number[there[alone]]),
         )
-
-    def _threshold(self, other: "Sketch", place: tuple[int, int], deviations: float) -> float:
-        (mine, tokens), (theirs, others) = self.parts[place[0]], other.parts[place[1]]
-        limit = min(mine, theirs)
-        compared = min(int((tokens < limit).sum()), int((others < limit).sum()))
-        return compared * _CHANCE + deviations * math.sqrt(compared * _CHANCE * (1 - _CHANCE))
 
 
 def count_parts(columns: int) -> int:
@@ -337,12 +336,56 @@ def count_parts(columns: int) -> int:
     return columns + math.comb(min(columns, _PAIRED_COLUMNS), 2)
 
 
-def _flatten(sketch: Sketch) -> tuple[Codes, npt.NDArray[np.intp]]:
-    """Return every token in order, and which part each is of."""
-    tokens = np.concatenate([tokens for _, tokens in sketch.parts])
-    parts = np.repeat(np.arange(len(sketch.parts)), [len(tokens) for _, tokens in sketch.parts])
-    order = np.argsort(tokens, kind="stable")
-    return tokens[order], parts[order]
+@dataclass(frozen=True, slots=True)
+class _Flat:
+    """Every token of a sketch in order, without its last bits: part, limit, number, and its place in the part."""
+
+    tokens: Codes
+    parts: _Counts
+    limits: Codes
+    numbers: _Counts
+    places: _Counts
+    places_of_number: _Counts
+
+    @classmethod
+    def make(cls, sketch: Sketch) -> "_Flat":
+        """Flatten a sketch."""
+        whole = np.concatenate([tokens for _, tokens in sketch.parts])
+        sizes = [len(tokens) for _, tokens in sketch.parts]
+        parts = np.repeat(np.arange(len(sizes)), sizes)
+        limits = np.repeat(np.array([limit for limit, _ in sketch.parts], np.uint64), sizes)
+        numbers = (whole & _NUMBER_BITS).astype(np.int64) + 1
+        places = np.concatenate([np.arange(size) for size in sizes])
+        order = np.argsort(whole, kind="stable")
+        return cls(
+            (whole & ~_NUMBER_BITS)[order],
+            parts[order],
+            limits[order],
+            numbers[order],
+            places[order],
+            _rank(parts * (_SHARED_MAX + 1) + numbers)[order],
+        )
+
+
+def _rank(groups: _Counts) -> _Counts:
+    """Return the place of each entry among those of its group."""
+    order = np.argsort(groups, kind="stable")
+    ordered = groups[order]
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(groups)])
+    sizes = np.diff(starts, append=len(groups))
+    ranks = np.empty(len(groups), np.int64)
+    ranks[order] = np.arange(len(groups)) - np.repeat(starts, sizes)
+    return ranks
+
+
+def _find_largest(groups: _Counts, mine: _Counts, theirs: _Counts) -> float:
+    """Return the largest excess behind any token in common, these being in order within each group."""
+    compared = np.maximum(np.minimum(mine, theirs) + 1, _COMPARED_MIN)
+    return float(np.max(_rank(groups) + 1 - _threshold(compared), initial=-math.inf))
+
+
+def _threshold(compared: _Counts) -> npt.NDArray[np.float64]:
+    return compared * _CHANCE + _DEVIATIONS * np.sqrt(compared * (_CHANCE * (1 - _CHANCE)))
 
 
 def code_rows_stored(columns: Sequence[Column], stored: Mapping[str, StoredArray]) -> list[Values]:

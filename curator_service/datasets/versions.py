@@ -146,7 +146,7 @@ class VersionService:
 
             def accept(ledger: Ledger) -> Change:
                 if act == APPEND:
-                    self._check_new(ledger.connection, dataset, snapshot)
+                    self._check_room(ledger.connection, dataset, snapshot)
                 about = About(snapshot.persons, (snapshot.part,), secrets.token_hex(32), dataset.version)
                 # Whoever is erased while rows are read is meant by it: `after` is the last change of before.
                 content = {"folder": folder, "snapshot": about.commitment, "after": after}
@@ -157,7 +157,8 @@ class VersionService:
                 self.storage.publish(folder, about)
                 return change
 
-            change = self.datasets.admit(manifest, snapshot, actor, other_people, accept)
+            again = dataset if act == APPEND and manifest.subject is None else None
+            change = self.datasets.admit(manifest, snapshot, actor, other_people, accept, appended_to=again)
             self.storage.confirm(folder)
         return Waiting(dataset, change, self._promise(dataset))
 
@@ -291,13 +292,7 @@ class VersionService:
         with self.database.read() as connection:
             return repository.list_waiting(connection, dataset_id)
 
-    def _check_new(self, connection: Connection, dataset: Dataset, snapshot: Snapshot) -> None:
-        """Check that there is room for rows, and that none of them can count a second time."""
-        if dataset.manifest.subject is None and self.datasets.likeness.is_known(connection, dataset.id, snapshot):
-            raise ChangeError(
-                f"these rows are nearly those that {dataset.name!r} has, and without a subject a row that comes again "
-                "is another person; replace all rows instead"
-            )
+    def _check_room(self, connection: Connection, dataset: Dataset, snapshot: Snapshot) -> None:
         rows = snapshot.part.rows
         waiting = repository.list_waiting(connection, dataset.id)
         total = rows + sum(self.storage.about(name).rows for name, _commitment, _gone in list_rows(dataset, waiting))

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from patience import scaled
 from scenes import another_worker
-from support import ROWS, World, csv_text, make_rows, manifest_text, open_world
+from support import World, csv_text, make_rows, manifest_text, open_world
 
 from curator_service.datasets.likeness import LikenessService
 from curator_service.datasets.service import REFUSALS_MAX, RegistrationError
 
-PEOPLE = make_rows(90, seed=1234)
+PEOPLE = make_rows(300, seed=1234)
 
 
 @pytest.fixture
@@ -67,11 +67,12 @@ def test_the_same_people_are_not_registered_twice_at_once(
 
 
 def test_guesses_at_once_are_not_answered_beyond_the_limit(place: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert register(place, "people", "town", PEOPLE) == "registered"
     for i in range(REFUSALS_MAX - 1):
-        assert register(place, f"guess{i}", "valley", ROWS[i:]) == "refused"
+        assert register(place, f"guess{i}", "valley", PEOPLE[i:]) == "refused"
     meet_before(monkeypatch, "sketcher")  # behind the first look at how many were refused
     with ThreadPoolExecutor(2) as pool:
-        outcomes = list(pool.map(lambda i: register(place, f"last{i}", "valley", ROWS[20 + i :]), range(2)))
+        outcomes = list(pool.map(lambda i: register(place, f"last{i}", "valley", PEOPLE[20 + i :]), range(2)))
     assert outcomes.count("refused") == 1
     assert sum("within a day" in outcome for outcome in outcomes) == 1
     assert sum(entry["kind"] == "refusal" for entry in place.entries("valley")) == REFUSALS_MAX

@@ -419,7 +419,7 @@ def test_every_kind_answers_of_null_rows_as_of_none(tmp_path: Path, adjacency: A
 
 
 def test_rows_that_wait_are_recognised_under_another_population(world: World) -> None:
-    people = make_rows(60, seed=99)
+    people = make_rows(300, seed=99)
     world.register("ours", "town", make_rows(50, seed=98))
     (world.folder / "new.csv").write_text(csv_text(people), encoding="utf-8")
     world.curator.versions.add_rows("ours", world.folder / "new.csv", act=APPEND, actor="operator:test")
@@ -429,10 +429,10 @@ def test_rows_that_wait_are_recognised_under_another_population(world: World) ->
 
 def test_people_of_whom_some_are_appended_are_recognised(world: World) -> None:
     """Not a few: they have too few values of their own."""
-    people = make_rows(60, seed=99)
+    people = make_rows(300, seed=99)
     world.register("ours", "town", people)
     world.register("theirs", "valley", make_rows(5, seed=98))
-    (world.folder / "new.csv").write_text(csv_text(people[20:50]), encoding="utf-8")
+    (world.folder / "new.csv").write_text(csv_text(people[20:220]), encoding="utf-8")
     with pytest.raises(RegistrationError, match="under the population 'town'"):
         world.curator.versions.add_rows("theirs", world.folder / "new.csv", act=APPEND, actor="operator:test")
 
@@ -466,7 +466,7 @@ def test_a_cut_makes_no_sketch_that_recognises_less(world: World) -> None:
         (name, kind, rule, (0.0, 1e-6) if kind == "numeric" else public, unit)
         for name, kind, rule, public, unit in COLUMNS
     ]
-    people = make_rows(60, seed=99)
+    people = make_rows(300, seed=99)
     ours = world.register("ours", "town", people, columns=narrow)
     with pytest.raises(RegistrationError, match="under the population 'town'"):
         world.register("theirs", "valley", people[::-1])
@@ -786,10 +786,10 @@ def test_an_erasure_during_a_cut_is_carried_out_when_it_was_said_to_be(
 
 def test_rows_without_a_subject_count_once_however_often_they_are_appended(world: World) -> None:
     """A row is a person there, whose sensitivity is that of one row."""
-    people = make_rows(60, seed=99)
+    people = make_rows(300, seed=99)
     world.register("ours", "town", people)
     before = gram(world, "ours")
-    with pytest.raises((RegistrationError, versions.ChangeError)):  # noqa: PT012
+    with pytest.raises(RegistrationError):  # noqa: PT012
         world.curator.versions.add_rows("ours", world.folder / "ours.csv", act=APPEND, actor="operator:test")
         cut(world)
         assert not np.array_equal(gram(world, "ours"), 2 * before)

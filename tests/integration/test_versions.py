@@ -332,7 +332,7 @@ def test_appended_rows_are_those_of_one_registration(both: World) -> None:
 
 
 def test_rows_of_people_with_another_budget_are_refused(world: World) -> None:
-    people = make_rows(60, seed=99)
+    people = make_rows(300, seed=99)
     world.register("theirs", "valley", people)
     world.register("ours", "town", make_rows(50, seed=98))
     before = world.curator.versions.list_changes()
@@ -343,9 +343,9 @@ def test_rows_of_people_with_another_budget_are_refused(world: World) -> None:
 
 
 def test_rows_that_were_replaced_are_still_recognised(world: World) -> None:
-    people = make_rows(60, seed=97)
+    people = make_rows(300, seed=97)
     world.register("ours", "town", people)
-    (world.folder / "other.csv").write_text(csv_text(make_rows(60, seed=96)), encoding="utf-8")
+    (world.folder / "other.csv").write_text(csv_text(make_rows(300, seed=96)), encoding="utf-8")
     world.curator.versions.add_rows("ours", world.folder / "other.csv", act=REPLACE, actor="operator:test")
     cut(world)
     with pytest.raises(RegistrationError, match="under the population 'town'"):
