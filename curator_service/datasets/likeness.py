@@ -22,6 +22,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from fractions import Fraction
 
+import numpy as np
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -156,8 +157,8 @@ class LikenessService:
         return hmac.new(self._secret(key_id, "digest"), digest.encode(), "sha256").hexdigest()
 
     def _exceeds(self, excess: float, refusals: bytes) -> bool:
-        (noise,) = self.noise.sample(Distribution.DISCRETE_LAPLACE, [QUERY_SCALE])
-        return bool(round(excess * _UNIT) + int(noise) >= EXCESS * _UNIT + self._draw_threshold(refusals))
+        (noise,) = np.asarray(self.noise.sample(Distribution.DISCRETE_LAPLACE, [QUERY_SCALE]))
+        return round(excess * _UNIT) + int(noise) >= EXCESS * _UNIT + self._draw_threshold(refusals)
 
     def _draw_threshold(self, refusals: bytes) -> int:
         """Return the threshold's noise: the same until something is refused, as whoever is told of it must not see."""

@@ -302,13 +302,14 @@ class Sketch:
 
         Notes
         -----
-        Let a(x) and b(x) be how many tokens below x a part of each has, c(x) those in common, with numbers of persons
-        that agree up to a factor, and t(M) = M/e + 5 √(M (1 − 1/e)/e). It is the largest c(x) − t(max(min(a(x), b(x)),
-        64)) of any two parts, factor, and x up to the lower of their limits; also with the tokens of one person alone in
-        one, and of one number of persons in the other. One person changes one token of a part: c(x) by at most 1, and a(x) by 0, or by 1 in the
-        same direction, which moves t by less than 1 and against c. The limit moves past one token of that part at most.
-        Between the old limit and the new one c grows by at most 1 and t does not fall, so that the largest moves by
-        at most 1 as well.
+        Take a part of each sketch. Let a(x) and b(x) be how many tokens below x they have, c(x) those in common, with
+        numbers of persons that agree up to a factor, and t(M) = M/e + 5 √(M (1 − 1/e)/e). The excess is the largest
+        c(x) − t(max(min(a(x), b(x)), 64)) of any two parts and factor, and any x up to the lower of their limits. The
+        same is looked at for tokens of one person alone in one, and of any one number of persons in the other.
+
+        One person changes one token of a part. So c(x) moves by at most 1. If a(x) moves, it does by 1 and as c(x)
+        does, and t by less than 1, against c(x). The limit moves past one token of that part at most. Between the old
+        limit and the new one c grows by at most 1 and t does not fall, so that the largest moves by at most 1 as well.
         """
         mine, theirs = _Flat.make(self), _Flat.make(other)
         begin, end = (np.searchsorted(mine.tokens, theirs.tokens, side) for side in ("left", "right"))
@@ -325,7 +326,7 @@ class Sketch:
         alone = np.flatnonzero(np.minimum(one, two) == 1)
         numbers = ((parts * base + one) * base + two)[alone]
         return max(
-            -_threshold(np.array([_COMPARED_MIN]))[0],
+            -float(_threshold(np.array([_COMPARED_MIN]))[0]),
             _find_largest(factors, mine.places[here], theirs.places[there]),
             _find_largest(numbers, mine.places_of_number[here[alone]], theirs.places_of_number[there[alone]]),
         )
@@ -385,7 +386,8 @@ def _find_largest(groups: _Counts, mine: _Counts, theirs: _Counts) -> float:
 
 
 def _threshold(compared: _Counts) -> npt.NDArray[np.float64]:
-    return compared * _CHANCE + _DEVIATIONS * np.sqrt(compared * (_CHANCE * (1 - _CHANCE)))
+    deviation: npt.NDArray[np.float64] = np.sqrt(compared * (_CHANCE * (1 - _CHANCE)))
+    return compared * _CHANCE + _DEVIATIONS * deviation
 
 
 def code_rows_stored(columns: Sequence[Column], stored: Mapping[str, StoredArray]) -> list[Values]:
