@@ -11,7 +11,6 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 from psycopg.errors import InsufficientPrivilege, InvalidSchemaName
-from pydantic import ValidationError
 from rich import markup
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
@@ -36,7 +35,7 @@ from curator_service.identity.policy import Action
 from curator_service.identity.repository import Principal
 from curator_service.identity.service import IdentityError
 from curator_service.kinds.registry import KINDS
-from curator_service.kit.db import SchemaError
+from curator_service.kit.db import SchemaError, describe_place, is_absent
 from curator_service.kit.names import make_visible
 from curator_service.kit.problems import Problem
 from curator_service.kit.spelling import is_unicode
@@ -46,7 +45,7 @@ from curator_service.ledger.trust.anchor import AnchorError
 from curator_service.ledger.trust.recovery import ReconciliationError
 from curator_service.permits.service import PermitError
 from curator_service.privacy.selftest import SelfTestError, run_self_test
-from curator_service.settings import Settings
+from curator_service.settings import Settings, explain
 
 out = Terminal()
 err = Terminal(stderr=True)
@@ -89,13 +88,8 @@ def read_settings() -> Settings:
     """Read the settings; a mistake in them ends the command with its place and rule."""
     try:
         return Settings()
-    except ValidationError as error:
-        for item in error.errors():
-            place = ".".join(str(part) for part in item["loc"])
-            err.print(f"[red]error:[/red] setting {place}: {escape(item['msg'])}")
-        raise typer.Exit(2) from None
-    except (FileNotFoundError, ValueError) as error:
-        fail(str(error))
+    except (ValueError, FileNotFoundError) as error:
+        fail("\n".join(explain(error)), status=2)
 
 
 def escape(text: str) -> str:
@@ -103,11 +97,11 @@ def escape(text: str) -> str:
     return markup.escape(make_visible(text))
 
 
-def fail(message: str) -> NoReturn:
+def fail(message: str, status: int = 1) -> NoReturn:
     """End the command with a message."""
     for line in message.splitlines():
         err.print(f"[red]error:[/red] {escape(line)}", highlight=False, soft_wrap=True)
-    raise typer.Exit(1)
+    raise typer.Exit(status)
 
 
 @contextmanager
@@ -153,29 +147,40 @@ def check_machine(curator: Curator | None = None) -> None:
         fail(str(error))
 
 
-def check_schema(curator: Curator) -> None:
+def check_schema(curator: Curator, *, creates: bool) -> None:
     """Bring the embedded database to the current schema; ask for `curator db upgrade` on any other."""
     current, head = curator.database.revisions()
-    if current != head and curator.database.is_sqlite:
+    if current != head and curator.database.is_sqlite and (creates or current is not None):
         curator.database.upgrade()
     curator.database.check_schema()
 
 
 @contextmanager
-def open_curator(*, current_schema: bool = True, to_write: bool = False) -> Iterator[Curator]:
+def open_curator(
+    *, current_schema: bool = True, to_write: bool = False, creates: bool | None = None
+) -> Iterator[Curator]:
     """Open the curator of the settings, and turn what goes wrong into one clear line.
 
-    With `to_write` the ledger is verified first: a chain that was wound back must not grow.
+    With `to_write` the ledger is verified first: a chain that was wound back must not grow. A command makes an embedded
+    database where there is none if it `creates`, as one that writes does. One that reads would answer for a wrong
+    folder that all is well.
     """
+    settings, creates = read_settings(), to_write if creates is None else creates
+    if not creates and is_absent(settings.url):
+        variable = "CURATOR_DATA_DIR" if settings.database_url is None else "CURATOR_DATABASE_URL"
+        fail(
+            f"there is no curator: {describe_place(settings.url)} is not there. Let {variable} name the place of yours, "
+            "or make a new one with `curator populations create`"
+        )
     try:
-        curator = make_curator(read_settings())
+        curator = make_curator(settings)
     except (ArgumentError, NoSuchModuleError, ModuleNotFoundError):
         fail("CURATOR_DATABASE_URL is not an address of SQLite or PostgreSQL, such as postgresql://host/database")
     except OSError as error:
         fail(f"the folder of the data or of the database cannot be used: {error.strerror}")
     try:
         if current_schema:
-            check_schema(curator)
+            check_schema(curator, creates=creates)
         if to_write and (reason := curator.start()):
             fail(f"the curator is sealed: {reason}. Nothing is written until `curator restore --reconcile`")
         yield curator

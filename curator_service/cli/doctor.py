@@ -10,8 +10,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import typer
-from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 from rich.table import Table
 from sqlalchemy.exc import SQLAlchemyError
 from threadpoolctl import threadpool_limits
@@ -22,12 +20,12 @@ from curator_service.container import Curator, make_curator
 from curator_service.exposure import find_exposures
 from curator_service.kinds.registry import KINDS
 from curator_service.kit.clock import timestamp, utc_now
-from curator_service.kit.db import DATABASE_ERRORS, SchemaError
+from curator_service.kit.db import DATABASE_ERRORS, SchemaError, describe_place, is_absent
 from curator_service.kit.milestones import Milestone, find
 from curator_service.ledger.chain.signing import SigningError
 from curator_service.ledger.trust.anchor import AnchorError
 from curator_service.privacy.selftest import SelfTestError, run_self_test
-from curator_service.settings import Settings
+from curator_service.settings import Settings, explain
 
 FREE_BYTES = 2**30
 SOON = timedelta(days=14)
@@ -61,11 +59,8 @@ def examine() -> Iterator[Finding]:
     """Look at everything that can be looked at; what a look depends on comes before it."""
     try:
         settings = Settings()
-    except (ValidationError, ValueError, FileNotFoundError) as error:
-        places = [_say(fault) for fault in (error.errors() if isinstance(error, ValidationError) else ())]
-        yield Finding(
-            "settings", ILL, f"cannot be read: {', '.join(places) or type(error).__name__}", "see docs/cli.md"
-        )
+    except (ValueError, FileNotFoundError) as error:
+        yield Finding("settings", ILL, f"cannot be read: {'; '.join(explain(error))}", "see docs/cli.md")
         return
     yield Finding("settings", WELL, "read")
     exposures = find_exposures(settings, settings.host)
@@ -74,21 +69,20 @@ def examine() -> Iterator[Finding]:
     yield from _machine()
     yield from _folders(settings)
     try:
+        place = describe_place(settings.url)
+        if is_absent(settings.url):
+            yield Finding("database", CARE, f"{place} is not there yet", "the first command that writes makes it")
+            return
         curator = make_curator(settings)
     except (SQLAlchemyError, ModuleNotFoundError, OSError):
         yield Finding("database", ILL, "cannot be opened", "check CURATOR_DATABASE_URL and CURATOR_DATA_DIR")
         return
+    yield Finding("database", WELL, f"is {place}")
     try:
         yield from _curator(curator, settings)
     finally:
         curator.datasets.storage.engine.close()
         curator.database.dispose()
-
-
-def _say(fault: ErrorDetails) -> str:
-    """Return which setting is wrong, and why where a rule of ours says so: other texts may quote it."""
-    rule = fault["msg"].removeprefix("Value error, ") if fault["type"] == "value_error" else ""
-    return ": ".join(filter(None, (".".join(map(str, fault["loc"])), rule)))
 
 
 def _machine() -> Iterator[Finding]:
@@ -129,7 +123,7 @@ def _curator(curator: Curator, settings: Settings) -> Iterator[Finding]:
         curator.database.check_schema()
     except SchemaError as error:
         if curator.database.is_sqlite and curator.database.revisions()[0] is None:
-            yield Finding("schema", CARE, "the database is empty", "the first command makes it")
+            yield Finding("schema", CARE, "the database is empty", "the first command that writes makes it")
         else:
             yield Finding("schema", ILL, str(error), "curator backup FILE, then curator db upgrade")
         return

@@ -30,6 +30,14 @@ def create(
     mu: Annotated[float | None, typer.Option(help="Budget as mu of Gaussian differential privacy.")] = None,
     rho: Annotated[float | None, typer.Option(help="Budget as rho = mu²/2 of zero-concentrated DP.")] = None,
     accountant: Annotated[str, typer.Option(help="gdp, zcdp or pure; fixed for good.")] = "gdp",
+    accept_large_delta: Annotated[
+        bool,
+        typer.Option(
+            "--accept-large-delta",
+            help="Accept a delta above 1e-4: with up to that probability nothing protects a person, and a row may be "
+            "published as it is.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Create a population with its one budget."""
@@ -53,6 +61,7 @@ def create(
             limit=price,
             delta=DEFAULT_VIEW_DELTA if delta is None else delta,
             actor=actor(),
+            accepts_delta=accept_large_delta,
         )
     emit(render_budget(population), as_json=as_json, table=_budget_table([population]))
 

@@ -29,7 +29,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine.interfaces import DBAPICursor
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.orm import DeclarativeBase
 
 from curator_service.kit.files import identify
@@ -382,6 +382,37 @@ class Database:
     def engine(self) -> Engine:
         """The engine of units of work, for what SQLAlchemy itself reads or writes."""
         return self._writer
+
+
+def is_absent(url: str) -> bool:
+    """Tell whether a URL is of an embedded database whose file is not there or empty; opening it would make one.
+
+    What is no URL of a database is not absent: whoever opens it says so.
+    """
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        return False
+    if parsed.get_backend_name() != "sqlite" or not parsed.database:
+        return False
+    try:
+        return os.stat(parsed.database).st_size == 0
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+
+
+def describe_place(url: str) -> str:
+    """Say which database a URL names, without its password or its options."""
+    parsed = make_url(url)
+    if parsed.get_backend_name() == "sqlite":
+        return f"the SQLite file {parsed.database}"
+    host = parsed.host or parsed.query.get("host") or os.environ.get("PGHOST") or "the default host"
+    port = parsed.port or parsed.query.get("port") or os.environ.get("PGPORT") or 5432
+    name = parsed.database or os.environ.get("PGDATABASE") or "the role's own name"
+    role = parsed.username or parsed.query.get("user") or os.environ.get("PGUSER") or "the system's user"
+    return f"PostgreSQL at {host}, port {port}: database {name}, role {role}"
 
 
 class Statement:
