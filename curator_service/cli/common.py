@@ -15,6 +15,7 @@ from rich import markup
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
+from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError, ProgrammingError
 from threadpoolctl import threadpool_limits
 
@@ -35,7 +36,7 @@ from curator_service.identity.policy import Action
 from curator_service.identity.repository import Principal
 from curator_service.identity.service import IdentityError
 from curator_service.kinds.registry import KINDS
-from curator_service.kit.db import SchemaError, describe_place, is_absent
+from curator_service.kit.db import SchemaError, is_absent, name_database
 from curator_service.kit.names import make_visible
 from curator_service.kit.problems import Problem
 from curator_service.kit.spelling import is_unicode
@@ -156,23 +157,21 @@ def check_schema(curator: Curator, *, creates: bool) -> None:
 
 
 @contextmanager
-def open_curator(
-    *, current_schema: bool = True, to_write: bool = False, creates: bool | None = None
-) -> Iterator[Curator]:
+def open_curator(*, current_schema: bool = True, to_write: bool = False, creates: bool = False) -> Iterator[Curator]:
     """Open the curator of the settings, and turn what goes wrong into one clear line.
 
-    With `to_write` the ledger is verified first: a chain that was wound back must not grow. A command makes an embedded
-    database where there is none if it `creates`, as one that writes does. One that reads would answer for a wrong
-    folder that all is well.
+    With `to_write` the ledger is verified first: a chain that was wound back must not grow. Only a command that
+    `creates` makes an embedded database where there is none: any other would say of a wrong folder that all is well.
     """
-    settings, creates = read_settings(), to_write if creates is None else creates
-    if not creates and is_absent(settings.url):
-        variable = "CURATOR_DATA_DIR" if settings.database_url is None else "CURATOR_DATABASE_URL"
-        fail(
-            f"there is no curator: {describe_place(settings.url)} is not there. Let {variable} name the place of yours, "
-            "or make a new one with `curator populations create`"
-        )
+    settings = read_settings()
     try:
+        url = make_url(settings.url)
+        if not creates and is_absent(url):
+            variable = "CURATOR_DATA_DIR" if settings.database_url is None else "CURATOR_DATABASE_URL"
+            fail(
+                f"there is no curator at {name_database(url)}: let {variable} name the place of yours, or make a new "
+                "one with `curator populations create`"
+            )
         curator = make_curator(settings)
     except (ArgumentError, NoSuchModuleError, ModuleNotFoundError):
         fail("CURATOR_DATABASE_URL is not an address of SQLite or PostgreSQL, such as postgresql://host/database")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import typer
 from rich.table import Table
+from sqlalchemy import make_url
 from sqlalchemy.exc import SQLAlchemyError
 from threadpoolctl import threadpool_limits
 
@@ -20,7 +21,7 @@ from curator_service.container import Curator, make_curator
 from curator_service.exposure import find_exposures
 from curator_service.kinds.registry import KINDS
 from curator_service.kit.clock import timestamp, utc_now
-from curator_service.kit.db import DATABASE_ERRORS, SchemaError, describe_place, is_absent
+from curator_service.kit.db import DATABASE_ERRORS, SchemaError, is_absent, name_database
 from curator_service.kit.milestones import Milestone, find
 from curator_service.ledger.chain.signing import SigningError
 from curator_service.ledger.trust.anchor import AnchorError
@@ -41,6 +42,9 @@ class Finding:
     state: str
     found: str
     remedy: str = ""
+
+
+_EMPTY = Finding("schema", CARE, "the database is empty", "the first command that writes makes it")
 
 
 def doctor(as_json: AsJson = False) -> None:
@@ -69,15 +73,15 @@ def examine() -> Iterator[Finding]:
     yield from _machine()
     yield from _folders(settings)
     try:
-        place = describe_place(settings.url)
-        if is_absent(settings.url):
-            yield Finding("database", CARE, f"{place} is not there yet", "the first command that writes makes it")
-            return
-        curator = make_curator(settings)
+        url = make_url(settings.url)
+        curator = None if is_absent(url) else make_curator(settings)
     except (SQLAlchemyError, ModuleNotFoundError, OSError):
         yield Finding("database", ILL, "cannot be opened", "check CURATOR_DATABASE_URL and CURATOR_DATA_DIR")
         return
-    yield Finding("database", WELL, f"is {place}")
+    yield Finding("database", WELL, name_database(url))
+    if curator is None:  # opening it would make it
+        yield _EMPTY
+        return
     try:
         yield from _curator(curator, settings)
     finally:
@@ -123,7 +127,7 @@ def _curator(curator: Curator, settings: Settings) -> Iterator[Finding]:
         curator.database.check_schema()
     except SchemaError as error:
         if curator.database.is_sqlite and curator.database.revisions()[0] is None:
-            yield Finding("schema", CARE, "the database is empty", "the first command that writes makes it")
+            yield _EMPTY
         else:
             yield Finding("schema", ILL, str(error), "curator backup FILE, then curator db upgrade")
         return

@@ -28,7 +28,7 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Make a token. It is shown once and stored as a hash."""
-    with open_curator(to_write=True) as curator:
+    with open_curator(to_write=True, creates=True) as curator:
         token = curator.identity.create_token(name, *role, days=days, read_only=read_only, actor=actor())
     may = ", ".join(role) + (", only to look" if read_only else "")
     _show_once(

@@ -53,7 +53,7 @@ def create(
         price = Price(epsilon, delta if epsilon is not None else None, mu, rho)
     except ValueError:
         fail("delta must be at least 1e-15 and below 1")
-    with open_curator(to_write=True) as curator:
+    with open_curator(to_write=True, creates=True) as curator:
         population = curator.ledger.create_population(
             name,
             adjacency=adjacency,

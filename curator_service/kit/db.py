@@ -17,6 +17,7 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import (
+    URL,
     ClauseElement,
     Dialect,
     Engine,
@@ -29,7 +30,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine.interfaces import DBAPICursor
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import DeclarativeBase
 
 from curator_service.kit.files import identify
@@ -384,35 +385,23 @@ class Database:
         return self._writer
 
 
-def is_absent(url: str) -> bool:
-    """Tell whether a URL is of an embedded database whose file is not there or empty; opening it would make one.
-
-    What is no URL of a database is not absent: whoever opens it says so.
-    """
-    try:
-        parsed = make_url(url)
-    except ArgumentError:
-        return False
-    if parsed.get_backend_name() != "sqlite" or not parsed.database:
+def is_absent(url: URL) -> bool:
+    """Tell whether an embedded database's file is not there, or empty: opening it would make one."""
+    if url.get_backend_name() != "sqlite" or not url.database:
         return False
     try:
-        return os.stat(parsed.database).st_size == 0
+        return os.stat(url.database).st_size == 0
     except FileNotFoundError:
         return True
     except OSError:
         return False
 
 
-def describe_place(url: str) -> str:
-    """Say which database a URL names, without its password or its options."""
-    parsed = make_url(url)
-    if parsed.get_backend_name() == "sqlite":
-        return f"the SQLite file {parsed.database}"
-    host = parsed.host or parsed.query.get("host") or os.environ.get("PGHOST") or "the default host"
-    port = parsed.port or parsed.query.get("port") or os.environ.get("PGPORT") or 5432
-    name = parsed.database or os.environ.get("PGDATABASE") or "the role's own name"
-    role = parsed.username or parsed.query.get("user") or os.environ.get("PGUSER") or "the system's user"
-    return f"PostgreSQL at {host}, port {port}: database {name}, role {role}"
+def name_database(url: URL) -> str:
+    """Return which database it is, without who logs in, or how."""
+    if url.host is None:
+        return f"{url.get_backend_name()}, {url.database}"
+    return f"{url.get_backend_name()}, {url.database} on {url.host}"
 
 
 class Statement:

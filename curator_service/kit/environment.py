@@ -1,4 +1,4 @@
-"""Variables of the environment whose names begin with ``CURATOR_``: which ones somebody means, and which are mistyped."""
+"""Variables of the environment whose names begin with ``CURATOR_``: which are read, and which are mistyped."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -11,6 +11,7 @@ OTHER_VARIABLES = {
     "CURATOR_TOKEN": "commands and curator-admin: the token of whoever acts",
     "CURATOR_SERVER": "curator-admin: the address of the curator",
     "CURATOR_URL": "scripts of analysts: the address of the curator",
+    "CURATOR_WAIT_S": "examples/curl: for how long a script waits for an answer, in seconds",
     "CURATOR_SITE": "deploy/Caddyfile: the server's name",
     "CURATOR_UPSTREAM": "deploy/Caddyfile: the address of `curator serve`",
     "CURATOR_BACKUP_FOLDER": "deploy/curator-task: the folder of backups",
@@ -55,5 +56,6 @@ def find_unknown(environment: Mapping[str, str], settings: Iterable[str]) -> lis
 
 def suggest(name: str, known: Iterable[str]) -> str:
     """Return the end of a sentence that names the likely name; empty where none is near."""
-    near = get_close_matches(name, list(known), n=1, cutoff=0.75)
-    return f": did you mean {near[0]}?" if near else ""
+    meant = {one.removeprefix(PREFIX): one for one in known}  # names are compared without what all of them share
+    near = get_close_matches(name.removeprefix(PREFIX), list(meant), n=1, cutoff=0.7)
+    return f": did you mean {meant[near[0]]}?" if near else ""

@@ -76,10 +76,9 @@ def check_delta(delta: float | None) -> None:
     """
     if delta is not None and delta > DELTA_USUAL_MAX:
         raise PopulationError(
-            f"a delta of {delta:g} lets the guarantee fail altogether for a person, so that a row may be published as it "
-            f"is, with a probability of up to {delta:g}: take at most {DELTA_USUAL_MAX:g}, well below one in the number "
-            "of persons. Where that is meant, open the population with `curator populations create "
-            "--accept-large-delta`"
+            f"delta {delta:g} lets the guarantee fail altogether for a person, so that a row may be published as it "
+            f"is, with a probability of up to {delta:g}: take at most {DELTA_USUAL_MAX:g}, and well below one over the "
+            "number of persons. Where it is meant, say `curator populations create --accept-large-delta`"
         )
 
 
