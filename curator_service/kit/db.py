@@ -41,9 +41,12 @@ BUSY_TIMEOUT_MS = 30_000
 SERVICE_GROUP = "curator_service"
 """The role of PostgreSQL that may do the service's work, and change no history; a migration makes it."""
 CONNECTIONS_PER_POOL = 8
-"""Connections to PostgreSQL of each of a worker's two pools."""
+"""Connections to PostgreSQL of each of a worker's two pools; one more shows whether it can write."""
+PROBE_MS = 3_000
+"""For how long a write that shows whether one is possible may wait, in milliseconds."""
 
 
+_BOUNDS = f"SET LOCAL lock_timeout = {PROBE_MS}; SET LOCAL statement_timeout = {PROBE_MS}"
 DATABASE_ERRORS = (sqlite3.Error, psycopg.Error, SQLAlchemyError)
 """What the drivers and the pool raise: whether a commit that ends so has happened is not known."""
 
@@ -51,6 +54,12 @@ DATABASE_ERRORS = (sqlite3.Error, psycopg.Error, SQLAlchemyError)
 def is_retryable(error: BaseException) -> bool:
     """Tell whether a unit of work was undone for its moment alone: a deadlock, or a conflict with another one."""
     return isinstance(error, psycopg.errors.DeadlockDetected | psycopg.errors.SerializationFailure)
+
+
+def is_busy(error: BaseException) -> bool:
+    """Tell whether the embedded database was locked by somebody else."""
+    cause = getattr(error, "orig", error)
+    return getattr(cause, "sqlite_errorcode", 0) & 0xFF in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
 _SQLITE_OF_DISK = {
@@ -155,6 +164,7 @@ class Database:
         self._writer = create_engine(parsed, **options, **level)
         # Reads outside a unit of work need no transaction: one statement, one snapshot.
         self._reader = create_engine(parsed, isolation_level="AUTOCOMMIT", pool_reset_on_return=None, **options)
+        self._prober = create_engine(parsed, **options | {"pool_size": 1, "max_overflow": 0}, **level)
         # A commit of one connection to the embedded database voids what every other one has in its cache.
         self._read_by = self._writer if self.is_sqlite else self._reader
         self._local = threading.local()
@@ -166,12 +176,13 @@ class Database:
         # SQLite has one writer, and lets others sleep and try again: within a process, waiting in line is fairer.
         self._turn = threading.Lock() if self.is_sqlite else None
         if self.is_sqlite:
-            for engine in (self._writer, self._reader):
+            for engine in (self._writer, self._reader, self._prober):
                 event.listen(engine, "connect", self._open_sqlite)
+            event.listen(self._prober, "connect", _wait_briefly)
             event.listen(self._writer, "begin", _begin_immediate)
         else:
             event.listen(self._writer, "connect", _configure_postgres)
-            for engine in (self._writer, self._reader):
+            for engine in (self._writer, self._reader, self._prober):
                 event.listen(engine, "do_connect", _connect_postgres)
                 event.listen(engine, "connect", _plan_by_keys)
 
@@ -214,6 +225,41 @@ class Database:
             raise
         finally:
             self._local.writing = False
+
+    def can_write(self, write: Callable[[Connection], object]) -> bool:
+        """Commit a write; tell whether that is possible now, or was for somebody else meanwhile.
+
+        It has a connection of its own and waits in no line, so that no crowd of requests keeps it waiting. Where the
+        embedded database is locked all the time, whoever else commits shows that it is by a crowd.
+
+        Parameters
+        ----------
+        write : callable
+            Runs statements.
+        """
+        try:
+            self.check_file()
+            with closing(Connection(self._prober)) as connection:
+                seen = self._find_version(connection)
+                try:
+                    connection.run("BEGIN IMMEDIATE" if self.is_sqlite else _BOUNDS)
+                    write(connection)
+                    connection.commit()
+                except BaseException as error:
+                    connection.undo()
+                    if is_busy(error):
+                        return self._find_version(connection) != seen
+                    raise
+        except DATABASE_ERRORS:
+            return False
+        return True
+
+    def _find_version(self, connection: Connection) -> object:
+        """Return what changes for a connection with each commit of another; None where nobody waits for others."""
+        if not self.is_sqlite:
+            return None
+        with closing(connection.cursor()) as cursor:
+            return cursor.execute("PRAGMA data_version").fetchone()
 
     def check_file(self) -> None:
         """Check that the embedded database's files are those that this process has open.
@@ -371,8 +417,8 @@ class Database:
 
     def dispose(self) -> None:
         """Close every pooled connection."""
-        self._writer.dispose()
-        self._reader.dispose()
+        for engine in (self._writer, self._reader, self._prober):
+            engine.dispose()
         with self._opening:
             self._files, self.fault = {}, ""
             if self._holder is not None:
@@ -574,6 +620,11 @@ def _plan_by_keys(connection: Any, _record: Any) -> None:
     cursor.execute("SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off; SET jit = off")
     cursor.close()
     connection.commit()
+
+
+def _wait_briefly(connection: Any, _record: Any) -> None:
+    with closing(connection.cursor()) as cursor:
+        cursor.execute(f"PRAGMA busy_timeout={PROBE_MS}")
 
 
 def _begin_immediate(connection: Any) -> None:

@@ -163,7 +163,7 @@ def test_a_list_of_exceptions_from_the_proxy_is_read_whatever_it_has(
 ) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
     monkeypatch.setenv("NO_PROXY", excepted)
-    with pytest.raises(ProviderUnreachable, match="provider.invalid: ConnectError"):
+    with pytest.raises(ProviderUnreachable, match=r"provider\.invalid: ConnectError"):
         fetch("https://provider.invalid/.well-known/openid-configuration")
 
 
