@@ -49,6 +49,7 @@ from curator_service.releases.pace import measure_pace
 from curator_service.releases.requests import describe_requests
 from curator_service.releases.response_models import AnswerSpaceExceededProblem, ReleaseInProgressProblem
 from curator_service.releases.schemas import ReservationRequest
+from curator_service.releases.waiting import JobWaits
 from curator_service.settings import Settings
 
 _CUTS_EVERY_S = 20.0
@@ -105,6 +106,7 @@ def create_app(
     curator = make_curator(settings, kinds=kinds, noise=noise, now=now)
     readiness = Readiness(curator, settings.data_dir)
     metrics = make_metrics(settings, kinds)
+    job_waits = JobWaits(curator.database)
     pages = SharedLook(lambda: metrics.render(readiness.state()))
     observer = Observer(metrics, make_tracer(settings.traces_url))
     cuts = Periodic("the cuts", curator.versions.cut_due, _CUTS_EVERY_S)
@@ -133,13 +135,15 @@ def create_app(
             # What start-up made lives as long as the process: the collector need not walk it again and again.
             gc.collect()
             gc.freeze()
-            yield {"observer": observer}  # for connections, which refuse before there is a request
+            # For connections, which refuse before there is a request, and are told when the server stops.
+            yield {"observer": observer, "job_waits": job_waits}
             gc.unfreeze()
             cuts.stop()
             uses.stop()
             proposals.stop()
             readiness.close()
             pages.close()
+            job_waits.close()
             curator.close()
             observer.close()
 
@@ -156,6 +160,7 @@ def create_app(
         routes=list(_routes()),
     )
     app.state.curator = curator
+    app.state.job_waits = job_waits
     app.add_middleware(RequestGuard, body_bytes_max=settings.body_bytes_max, observer=observer)
     app.add_exception_handler(Problem, handle_problem)
     app.add_exception_handler(HTTPException, handle_http_exception)

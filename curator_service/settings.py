@@ -327,23 +327,22 @@ class Settings(BaseSettings):
 def explain(error: ValueError | OSError) -> list[str]:
     """Say which settings are at fault, by the name under which the operator wrote them, and why; never a value."""
     if isinstance(error, ValidationError):
-        return [
-            f"{_place(str(fault['loc'][0]), *fault['loc'][1:]) if fault['loc'] else 'settings'}{_rule(fault)}"
-            for fault in error.errors()
-        ]
+        return [f"{_place(*fault['loc'])}{_rule(fault)}" for fault in error.errors()]
     if isinstance(error, SettingsError):
         field = re.search(r'field "(\w+)"', str(error))
-        return [f"{_place(field[1]) if field else 'a setting'}: it is not JSON"]
+        return [f"{_place(*field.groups() if field else ())}: it is not JSON"]
     if isinstance(error, tomllib.TOMLDecodeError | UnicodeDecodeError):
         return [f"the file that {CONFIG_VARIABLE} names is not TOML in UTF-8"]
     return [str(error)]
 
 
-def _place(field: str, *within: str | int) -> str:
-    """Return a setting's name as the environment or the file has it, with the place within it."""
-    variable = f"{PREFIX}{field}".upper()
-    name = next((name for name in os.environ if name.upper() == variable), f"setting {field}")
-    return ".".join([name, *map(str, within)])
+def _place(*place: str | int) -> str:
+    """Return where a fault is, and the variable if it came by one."""
+    if not place:
+        return "settings"
+    variable = f"{PREFIX}{place[0]}".upper()
+    written = next((f"{name}, " for name in os.environ if name.upper() == variable), "")
+    return f"{written}setting {'.'.join(map(str, place))}"
 
 
 def _rule(fault: ErrorDetails) -> str:

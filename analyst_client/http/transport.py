@@ -57,6 +57,7 @@ class Transport:
         if max_attempts < 1 or not timeout_s > 0:
             raise ValueError("max_attempts must be at least 1 and timeout_s positive")
         self._max_attempts = max_attempts
+        self.timeout_s = timeout_s
         self.sleep = sleep
         self.clock = clock
         self._http = httpx.Client(

@@ -11,6 +11,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 from psycopg.errors import InsufficientPrivilege, InvalidSchemaName
+from pydantic import ValidationError
 from rich import markup
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
@@ -90,7 +91,7 @@ def read_settings() -> Settings:
     try:
         return Settings()
     except (ValueError, FileNotFoundError) as error:
-        fail("\n".join(explain(error)), status=2)
+        fail("\n".join(explain(error)), status=2 if isinstance(error, ValidationError) else 1)
 
 
 def escape(text: str) -> str:
@@ -169,8 +170,8 @@ def open_curator(*, current_schema: bool = True, to_write: bool = False, creates
         if not creates and is_absent(url):
             variable = "CURATOR_DATA_DIR" if settings.database_url is None else "CURATOR_DATABASE_URL"
             fail(
-                f"there is no curator at {name_database(url)}: let {variable} name the place of yours, or make a new "
-                "one with `curator populations create`"
+                f"there is no curator: the database ({name_database(url)}) is not there. Let {variable} name the place "
+                "of yours, or make a new one with `curator populations create`"
             )
         curator = make_curator(settings)
     except (ArgumentError, NoSuchModuleError, ModuleNotFoundError):

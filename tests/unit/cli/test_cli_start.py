@@ -60,13 +60,14 @@ def test_what_reads_makes_no_curator_where_there_is_none(
     assert sorted(tmp_path.rglob("*")) == before
     if words != ["doctor"]:
         assert status == 1
-        assert f"there is no curator at sqlite, {data}/curator.sqlite3: let CURATOR_DATA_DIR name" in said
+        assert f"there is no curator: the database (sqlite, {data}/curator.sqlite3) is not there." in said
+        assert "Let CURATOR_DATA_DIR name the place of yours" in said
 
 
 def test_a_database_s_address_that_leads_nowhere_is_named(tmp_path: Path) -> None:
     status, said = run("ledger", "verify", CURATOR_DATABASE_URL=f"sqlite:///{tmp_path}/other.sqlite3")
     assert status == 1
-    assert "let CURATOR_DATABASE_URL name the place" in said
+    assert "Let CURATOR_DATABASE_URL name the place" in said
 
 
 def test_the_doctor_names_the_database_and_not_its_password(world: World) -> None:
