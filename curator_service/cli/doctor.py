@@ -23,6 +23,7 @@ from curator_service.kinds.registry import KINDS
 from curator_service.kit.clock import timestamp, utc_now
 from curator_service.kit.db import DATABASE_ERRORS, SchemaError, is_absent, name_database
 from curator_service.kit.milestones import Milestone, find
+from curator_service.ledger.accounts.reservations import beat
 from curator_service.ledger.chain.signing import SigningError
 from curator_service.ledger.trust.anchor import AnchorError
 from curator_service.privacy.selftest import SelfTestError, run_self_test
@@ -137,6 +138,9 @@ def _curator(curator: Curator, settings: Settings) -> Iterator[Finding]:
     yield Finding("schema", WELL, f"is at revision {curator.database.revisions()[0]}")
     if not curator.database.has_group():
         yield Finding("database", CARE, "the service's role has no rights of its own", "docs/ledger.md has the grants")
+    if not curator.database.can_write(lambda connection: beat(connection, "")):  # of no worker: it changes nothing
+        remedy = "end whoever holds its lock, or let CURATOR_DATABASE_URL name the server that takes writes"
+        yield Finding("database", ILL, "is read and takes no write: nothing can be released", remedy)
     looks: list[Callable[[Curator, Settings], Iterator[Finding]]] = [_ledger, _rows, _tasks, _people, _providers]
     for look in looks:
         yield from look(curator, settings)

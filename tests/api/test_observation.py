@@ -15,9 +15,11 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from support import Api, BrokenNoise, World, body, client_of, make_rows, open_world, problem
+from typer.testing import CliRunner
 
 from curator_service import __version__
 from curator_service.api.metrics import METHODS, OTHER
+from curator_service.cli.main import app as commands
 from curator_service.kinds.registry import KINDS
 from curator_service.kit import db, logs
 from curator_service.kit.milestones import Milestone, note
@@ -269,6 +271,8 @@ class TestAWriteOfItsOwn:
         with closing(sqlite3.connect(world.settings.data_dir / "curator.sqlite3")) as somebody:
             somebody.execute("BEGIN IMMEDIATE")
             assert ready(api) == "not ready"
+            found = CliRunner().invoke(commands, ["doctor"], env={"CURATOR_DATA_DIR": str(world.settings.data_dir)})
+            assert "takes no write" in " ".join(found.output.split())
             assert world.api().get("/v1/datasets").status_code == 200
             somebody.rollback()
         assert ready(api) == "ready"
