@@ -107,6 +107,8 @@ class ApprovalService:
     ----------
     database : Database
     ledger : LedgerService
+    find_doubt : callable
+        Says of two ids of principals why they may be one person; empty where they are two.
     now : callable
         The clock.
 
@@ -118,9 +120,12 @@ class ApprovalService:
         What tells the terms that a proposal would change.
     """
 
-    def __init__(self, database: Database, ledger: LedgerService, now: Clock) -> None:
+    def __init__(
+        self, database: Database, ledger: LedgerService, find_doubt: Callable[[str, str], str], now: Clock
+    ) -> None:
         self.database = database
         self.ledger = ledger
+        self.find_doubt = find_doubt
         self.now = now
         self.readers: dict[str, Read] = {}
         self.writers: dict[str, Write] = {ACCOUNT: _write_limit, OPENING: _write_opening, ROWS: _write_confirmation}
@@ -342,7 +347,7 @@ class ApprovalService:
             with self.ledger.unit() as ledger:
                 if proposal.state == APPROVED:
                     _check_asked(ledger, proposal)
-                    _check_second(ledger, proposal, approved_by)
+                    self.check_second(ledger, proposal.proposed_by, approved_by, "asked")
                 receipts = self.writers[proposal.scope](ledger, proposal, approved_by)
                 if proposal.state == APPLIED:
                     _check_new(ledger.connection, proposal)
@@ -365,6 +370,30 @@ class ApprovalService:
             ) from None
         self._anchor(receipts)
         return proposal
+
+    def check_second(self, ledger: Ledger, other: str, approved_by: str, what: str) -> None:
+        """Check that whoever approves is neither somebody who asked or gains, nor can act in that one's name.
+
+        Parameters
+        ----------
+        ledger : Ledger
+        other : str
+            The id of who asked, or gains.
+        approved_by : str
+            The id of who approves.
+        what : str
+            ``asked`` or ``gains``.
+
+        Raises
+        ------
+        SecondAdminNeeded
+        """
+        doubt = self.find_doubt(other, approved_by)
+        if doubt:
+            raise SecondAdminNeeded(f"Whoever {what} cannot approve. {doubt}")
+        made = list_attested(ledger.connection, REGISTER, "token", ledger.trust.holds, about=("principal", [other]))
+        if any(self.find_doubt(act["actor"], approved_by) for act in made):
+            raise SecondAdminNeeded(f"Whoever made a token of one who {what} cannot approve: ask another officer.")
 
     def _anchor(self, receipts: list[Receipt]) -> None:
         for receipt in receipts:
@@ -570,21 +599,6 @@ def _check_asked(ledger: Ledger, proposal: Proposal) -> None:
         raise ProposalUnattested(
             "The register does not say that this was proposed so, by whom it names, and waits: reject it and let it be "
             "asked for anew."
-        )
-
-
-def _check_second(ledger: Ledger, proposal: Proposal, approved_by: str) -> None:
-    """Check that whoever approves could not have asked: whoever makes a token can act in its holder's name.
-
-    Raises
-    ------
-    SecondAdminNeeded
-    """
-    about = "principal", [proposal.proposed_by]
-    made = list_attested(ledger.connection, REGISTER, "token", ledger.trust.holds, about=about)
-    if any(act["actor"] == approved_by for act in made):
-        raise SecondAdminNeeded(
-            "Whoever made a token of the one who asked cannot approve: ask another privacy officer."
         )
 
 

@@ -14,8 +14,8 @@ from http import HTTPStatus
 from math import inf
 from typing import Any
 
-from curator_service.approvals.problems import LimitConflict, PermitChanged, PermitEnded, SecondAdminNeeded
-from curator_service.approvals.repository import OPEN, Proposal
+from curator_service.approvals.problems import LimitConflict, PermitChanged, PermitEnded
+from curator_service.approvals.repository import APPROVED, OPEN, Proposal
 from curator_service.approvals.service import ApprovalService, make_id, payload_of
 from curator_service.approvals.terms import PermitTerms
 from curator_service.datasets.repository import Dataset, find_dataset, find_dataset_by_id
@@ -275,8 +275,9 @@ class PermitService:
         assert proposal.decided_at is not None
         blank = _blank(proposal.label, proposal.decided_at)
         after = _resolve(connection, terms, before or blank)
-        if approved_by != proposal.proposed_by and approved_by in after.people:
-            raise SecondAdminNeeded("Whoever gains by a permit cannot approve it: ask another privacy officer.")
+        if proposal.state == APPROVED:
+            for person in after.people:
+                self.approvals.check_second(ledger, person, approved_by, "gains")
         after = replace(after, version=proposal.was + 1)
         return _record(ledger, before or blank, after, payload_of(proposal, approved_by))
 
