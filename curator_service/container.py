@@ -147,6 +147,7 @@ def make_curator(
     )
     approvals = ApprovalService(database, ledger, identity.find_doubt, now)
     permits = PermitService(database, ledger, approvals, now, settings.visas)
+    identity.has_approved_for = permits.has_approved_for
     datasets = DatasetService(database, ledger, storage, now, schedule=settings.cuts, kinds=kinds.names)
     ledger.guard.inspection.checks.append(datasets.find_fault)
     job_runner = JobRunner(

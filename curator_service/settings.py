@@ -24,23 +24,11 @@ ALGORITHMS: tuple[Algorithm, ...] = ("RS256", "ES256", "EdDSA")
 
 
 CHANGING_CLAIMS = frozenset(
-    [
-        "email",
-        "emails",
-        "family_name",
-        "given_name",
-        "middle_name",
-        "name",
-        "nickname",
-        "phone_number",
-        "preferred_username",
-        "samaccountname",
-        "unique_name",
-        "upn",
-        "username",
-        "verified_primary_email",
-        "website",
-    ]
+    {
+        *("email", "emails", "verified_primary_email", "phone_number", "website"),
+        *("name", "family_name", "given_name", "middle_name", "nickname"),
+        *("preferred_username", "samaccountname", "unique_name", "upn", "username"),
+    }
 )
 """Claims that a person or an administrator may change, or that may be given to somebody else."""
 _ORIGIN = re.compile(r"(https://[^/?#@\s]+|http://(127\.0\.0\.1|\[::1\]|localhost)(:\d+)?)/?")
@@ -321,6 +309,12 @@ class Settings(BaseSettings):
         if self.visas and not (self.visa_issuers and self.providers):
             raise ValueError("visas need visa_issuers, and providers whose people have them")
         return self
+
+    @property
+    def believes_any_proxy(self) -> bool:
+        """Whether every address is taken for that of the proxy in front."""
+        parts = [] if self.proxy is None else [part.strip() for part in self.proxy.split(",")]
+        return any(part == "*" or ip_network(part, strict=False).prefixlen == 0 for part in parts)
 
     @property
     def keys_folder(self) -> Path:

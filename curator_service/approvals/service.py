@@ -8,7 +8,7 @@ what came to nothing (refused, taken back, expired), stands in the register.
 import hashlib
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -116,6 +116,8 @@ class ApprovalService:
     ----------
     writers : dict of str to callable
         What carries out a proposal, by its scope.
+    list_spenders : callable
+        Returns the ids of those who may spend of a population, which a higher limit lets spend more.
     readers : dict of str to callable
         What tells the terms that a proposal would change.
     """
@@ -127,6 +129,7 @@ class ApprovalService:
         self.ledger = ledger
         self.find_doubt = find_doubt
         self.now = now
+        self.list_spenders: Callable[[Connection, str], Collection[str]] = lambda *_: ()
         self.readers: dict[str, Read] = {}
         self.writers: dict[str, Write] = {ACCOUNT: _write_limit, OPENING: _write_opening, ROWS: _write_confirmation}
 
@@ -347,7 +350,10 @@ class ApprovalService:
             with self.ledger.unit() as ledger:
                 if proposal.state == APPROVED:
                     _check_asked(ledger, proposal)
-                    self.check_second(ledger, proposal.proposed_by, approved_by, "asked")
+                    self.check_second(ledger, [proposal.proposed_by], approved_by, "asked")
+                    if proposal.scope == ACCOUNT:
+                        spenders = self.list_spenders(ledger.connection, proposal.population)
+                        self._check_tokens(ledger, spenders, approved_by, "gains")
                 receipts = self.writers[proposal.scope](ledger, proposal, approved_by)
                 if proposal.state == APPLIED:
                     _check_new(ledger.connection, proposal)
@@ -371,14 +377,14 @@ class ApprovalService:
         self._anchor(receipts)
         return proposal
 
-    def check_second(self, ledger: Ledger, other: str, approved_by: str, what: str) -> None:
-        """Check that whoever approves is neither somebody who asked or gains, nor can act in that one's name.
+    def check_second(self, ledger: Ledger, people: Collection[str], approved_by: str, what: str) -> None:
+        """Check that whoever approves is none of those who ask or gain, and can act in the name of none.
 
         Parameters
         ----------
         ledger : Ledger
-        other : str
-            The id of who asked, or gains.
+        people : collection of str
+            The ids of those who asked, or gain.
         approved_by : str
             The id of who approves.
         what : str
@@ -388,12 +394,17 @@ class ApprovalService:
         ------
         SecondAdminNeeded
         """
-        doubt = self.find_doubt(other, approved_by)
-        if doubt:
+        for doubt in filter(None, (self.find_doubt(one, approved_by) for one in people)):
             raise SecondAdminNeeded(f"Whoever {what} cannot approve. {doubt}")
-        made = list_attested(ledger.connection, REGISTER, "token", ledger.trust.holds, about=("principal", [other]))
-        if any(self.find_doubt(act["actor"], approved_by) for act in made):
-            raise SecondAdminNeeded(f"Whoever made a token of one who {what} cannot approve: ask another officer.")
+        self._check_tokens(ledger, people, approved_by, what)
+
+    def _check_tokens(self, ledger: Ledger, people: Collection[str], approved_by: str, what: str) -> None:
+        repository.lock(ledger.connection, REGISTER)  # a token that is being made comes before or after this
+        made = list_attested(ledger.connection, REGISTER, "token", ledger.trust.holds, about=("principal", people))
+        if any(self.find_doubt(maker, approved_by) for maker in {act["actor"] for act in made}):
+            raise SecondAdminNeeded(
+                f"You made a token of somebody who {what}, and could act as that person: ask another privacy officer."
+            )
 
     def _anchor(self, receipts: list[Receipt]) -> None:
         for receipt in receipts:

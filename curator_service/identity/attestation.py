@@ -187,6 +187,11 @@ class Attestation:
         issued = self._tokens.get(token_id)
         return "" if issued is None else self.name_of(issued.principal)
 
+    def id_of_holder(self, token_id: str) -> str:
+        """Return the id of whom a token was issued to; empty if none was."""
+        issued = self._tokens.get(token_id)
+        return "" if issued is None else issued.principal
+
     def is_live(self, token_id: str) -> bool:
         """Tell whether the register has a token's issue, and no revocation of it."""
         issued = self._tokens.get(token_id)

@@ -172,6 +172,11 @@ class IdentityService:
         Identity providers; without them tokens are the curator's own.
     token_secrets : callable, optional
         Returns the secrets of which tokens of retried requests are derived, the newest first.
+
+    Attributes
+    ----------
+    has_approved_for : callable
+        Tells of two ids of principals whether the second approved what the first may spend.
     """
 
     def __init__(
@@ -188,6 +193,7 @@ class IdentityService:
         self.now = now
         self.providers = providers
         self.token_secrets = token_secrets
+        self.has_approved_for: Callable[[str, str], bool] = lambda *_: False
         self._used: dict[str, str] = {}
         self._noting = threading.Lock()
 
@@ -297,7 +303,7 @@ class IdentityService:
         read_only: bool = False,
         actor: str = "operator",
         token: Token | None = None,
-        barred: frozenset[Role] = frozenset(),
+        by: Principal | None = None,
     ) -> Token:
         """Make a token for a principal, who is created when the name is new.
 
@@ -313,8 +319,8 @@ class IdentityService:
             Who does it, for the register.
         token : Token, optional
             A new random one if none is given.
-        barred : frozenset of Role
-            Roles whose holders get none.
+        by : Principal, optional
+            Who asks over HTTP: for analysts and auditors alone, and for none for whom this one approved a permit.
 
         Raises
         ------
@@ -359,10 +365,15 @@ class IdentityService:
             )
             # The register is locked now: whoever appoints somebody writes there, and comes before or after this.
             holder = repository.find_principal(unit.connection, name) or principal
-            if barred & (asked | holder.roles | self.attestation.roles_of(holder.id)):
+            if by is not None and PRIVILEGED & (asked | holder.roles | self.attestation.roles_of(holder.id)):
                 raise IdentityError(
                     "over HTTP tokens are made for analysts and auditors alone; stewards, privacy officers and "
                     "operators are appointed at the machine"
+                )
+            if by is not None and self.has_approved_for(holder.id, by.id):
+                raise IdentityError(
+                    f"you approved what {name!r} may spend, and could spend it with a token: let another operator make "
+                    "the token"
                 )
         return token
 
@@ -391,7 +402,7 @@ class IdentityService:
         known = find_same()
         if known is not None:
             return known
-        asked: dict[str, Any] = {"days": days, "read_only": read_only, "actor": by.id, "barred": PRIVILEGED}
+        asked: dict[str, Any] = {"days": days, "read_only": read_only, "actor": by.id, "by": by}
         try:
             token = self.create_token(name, *roles, **asked, token=self._derive(by.id, key))
         except _MadeBefore:
@@ -563,6 +574,29 @@ class IdentityService:
             log_without_data("the register", error)
         if token_id in missing:
             raise IdentityError(f"there is no token {token_id!r} that could be revoked")
+
+    def revoke_token_over_http(self, token_id: str, by: Principal) -> None:
+        """Revoke a token as `revoke_token` does; an operator alone revokes none of those who decide.
+
+        Raises
+        ------
+        IdentityError
+            If there is no such token.
+        PermissionDenied
+            If its holder holds a privileged role, and whoever asks is neither that one nor a privacy officer.
+        """
+        self.attestation.refresh()
+        with self.database.read() as connection:
+            found = repository.find_token(connection, token_id)
+        holder = self.attestation.id_of_holder(token_id) or ("" if found is None else found.principal.id)
+        roles = self.attestation.roles_of(holder) | (frozenset() if found is None else found.principal.roles)
+        if roles & PRIVILEGED and holder != by.id and Role.PRIVACY_OFFICER not in by.roles:
+            raise PermissionDenied(
+                "An operator revokes tokens of analysts and auditors here. Those of stewards, privacy officers and "
+                "operators are revoked by a privacy officer, or at the machine with `curator tokens revoke`.",
+                needed_role=[Role.PRIVACY_OFFICER.value],
+            )
+        self.revoke_token(token_id, actor=by.id)
 
     def _revoke_without_rows(self, tokens: Iterable[str], actor: str) -> None:
         """Write the revocation of tokens whose rows are gone: whoever deleted one could put it back."""

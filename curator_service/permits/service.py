@@ -130,6 +130,7 @@ class PermitService:
         self.visas = visas or {}
         approvals.writers[PERMIT] = self._write
         approvals.readers[PERMIT] = read_terms_before
+        approvals.list_spenders = _list_spenders
 
     # --- Which permit
 
@@ -276,8 +277,7 @@ class PermitService:
         blank = _blank(proposal.label, proposal.decided_at)
         after = _resolve(connection, terms, before or blank)
         if proposal.state == APPROVED:
-            for person in after.people:
-                self.approvals.check_second(ledger, person, approved_by, "gains")
+            self.approvals.check_second(ledger, after.people, approved_by, "gains")
         after = replace(after, version=proposal.was + 1)
         return _record(ledger, before or blank, after, payload_of(proposal, approved_by))
 
@@ -404,6 +404,30 @@ class PermitService:
             for person, dataset, other in uses
         ]
 
+    def has_approved_for(self, principal_id: str, by: str) -> bool:
+        """Return whether somebody approved, as a second person, what a principal may spend now.
+
+        Parameters
+        ----------
+        principal_id, by : str
+            Ids of principals: who spends, and who approved.
+        """
+        with self.database.read() as connection:
+            permits = map(_read, repository.list_permits(connection, of=principal_id))
+            entries = [
+                said
+                for permit in permits
+                for population in permit.limits
+                for said in [
+                    *_list_said(connection, population, permit.id),
+                    *(json.loads(one.payload_text) for one in accounts.iterate_kind(connection, population, "limit")),
+                ]
+            ]
+        return any(
+            said["approved_by"] != said["actor"] and self.approvals.find_doubt(said["approved_by"], by)
+            for said in entries
+        )
+
     # --- What an earlier version left
 
     def adopt(self) -> None:
@@ -470,6 +494,12 @@ def read_terms_before(connection: Connection, proposal: Proposal, reader: Princi
         return None
     stated: dict[str, Any] = json.loads(_write_terms(permit.terms))
     return stated
+
+
+def _list_spenders(connection: Connection, population: str) -> set[str]:
+    """Return the ids of people whose permits hold and let them spend of a population."""
+    permits = map(_read, repository.list_permits(connection))
+    return {one for permit in permits if population in permit.limits and not permit.ended_at for one in permit.people}
 
 
 def permit_expired(expires_at: str) -> PermitExpired:
