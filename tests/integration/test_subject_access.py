@@ -293,9 +293,9 @@ class TestPages:
         english, german, officer = pages(clinic)
         for page, first in zip((english, german), before, strict=False):
             assert re.findall(r"<strong>.*</strong>", page) == re.findall(r"<strong>.*</strong>", first)
-        assert "all answers that may ever be given under the limit of 1 March 2026" in english
+        assert "all answers that may ever be given under the limit of today, 1 March 2026" in english
         assert "Only two people in charge of these data together can raise the limit." in english
-        assert "unter der Grenze vom 1. März 2026" in german
+        assert "unter der heutigen Grenze (1. März 2026)" in german
         assert "over all that may ever be answered under the limits of 2026-03-01T" in officer
         assert "59.9%" not in officer  # Φ(1/4), of the 0.5 that was charged
         assert "The sum of the charges is no bound on what was learnt so far" in officer

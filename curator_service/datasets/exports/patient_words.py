@@ -103,9 +103,9 @@ ENGLISH = Words(
     useless="Whoever tosses a coin instead is right 50 times out of 100, too. The answers do not help to guess.",
     no_promise="Whoever tosses a coin instead is right 50 times out of 100. So we cannot promise that the answers tell "
     "nothing about you.",
-    ever="We limit what all answers together may tell. The number is over all answers that may ever be given under the "
-    "limit of {date}. Only two people in charge of these data together can raise the limit. The number is then too "
-    "low, and you can ask us for the new one.",
+    ever="We limit what all answers together may tell. The number covers all answers that may ever be given under the "
+    "limit of today, {date}. Only two people in charge of these data together can raise the limit. The number is then "
+    "too low, and you can ask us for the new one.",
     public_count="How many people are in the data is not secret.",
     removed="It also covers data about you that may have been here before and were removed.",
     rights="What you can ask for",
@@ -169,8 +169,8 @@ GERMAN = Words(
     no_promise="Wer stattdessen eine Münze wirft, hat 50-mal von 100 recht. Wir können also nicht versprechen, dass "
     "die Antworten nichts über Sie verraten.",
     ever="Wir begrenzen, was alle Antworten zusammen verraten dürfen. Die Zahl gilt für alle Antworten, die unter der "
-    "Grenze vom {date} je gegeben werden können. Nur zwei Verantwortliche für diese Daten gemeinsam können die Grenze "
-    "anheben. Dann ist die Zahl zu niedrig, und Sie können bei uns nach der neuen fragen.",
+    "heutigen Grenze ({date}) je gegeben werden können. Nur zwei Verantwortliche für diese Daten gemeinsam können die "
+    "Grenze anheben. Dann ist die Zahl zu niedrig, und Sie können bei uns nach der neuen fragen.",
     public_count="Wie viele Menschen in den Daten sind, ist nicht geheim.",
     removed="Sie gilt auch für Daten über Sie, die früher hier gewesen sein können und entfernt wurden.",
     rights="Was Sie verlangen können",
