@@ -236,7 +236,7 @@ def expected_accuracy(
         shares,
         bounded,
         point.identification,
-        assumptions.rsquared(assumptions.targets[t].name),
+        math.nan if results.sums is None else results.sums.rsquared,
         (float(low), float(high)),
         math.sqrt(float(assumptions.residual_variances[t]) + float(spread)) * scale,
         assumptions.residual_sd(assumptions.targets[t].name),
