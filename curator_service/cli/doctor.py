@@ -20,7 +20,7 @@ from curator_service.cli.common import AsJson, emit, escape
 from curator_service.container import Curator, make_curator
 from curator_service.exposure import find_exposures
 from curator_service.kinds.registry import KINDS
-from curator_service.kit.clock import timestamp, utc_now
+from curator_service.kit.clock import EARLIER_MAX, find_lead, timestamp, utc_now
 from curator_service.kit.db import DATABASE_ERRORS, SchemaError, is_absent, name_database
 from curator_service.kit.milestones import Milestone, find
 from curator_service.ledger.accounts.reservations import beat
@@ -31,6 +31,7 @@ from curator_service.settings import Settings, explain
 
 FREE_BYTES = 2**30
 SOON = timedelta(days=14)
+DAY, APART = timedelta(days=1), timedelta(minutes=5)
 VERIFIED_WITHIN_S, BACKED_UP_WITHIN_S = 8 * 86_400, 2 * 86_400
 WELL, CARE, ILL = "well", "care", "ill"
 
@@ -141,9 +142,27 @@ def _curator(curator: Curator, settings: Settings) -> Iterator[Finding]:
     if not curator.database.can_write(lambda connection: beat(connection, "")):  # of no worker: it changes nothing
         remedy = "end whoever holds its lock, or let CURATOR_DATABASE_URL name the server that takes writes"
         yield Finding("database", ILL, "is read and takes no write: nothing can be released", remedy)
-    looks: list[Callable[[Curator, Settings], Iterator[Finding]]] = [_ledger, _rows, _tasks, _people, _providers]
+    looks: list[Callable[[Curator, Settings], Iterator[Finding]]]
+    looks = [_clock, _ledger, _rows, _tasks, _people, _providers]
     for look in looks:
         yield from look(curator, settings)
+
+
+def _clock(curator: Curator, _: Settings) -> Iterator[Finding]:
+    """Hold the clock against the moments of the ledger, and against the database server's."""
+    now, newest = utc_now(), curator.ledger.find_newest_moment()
+    behind, apart = -find_lead(now, newest), abs(curator.database.now() - now)
+    if behind > EARLIER_MAX:
+        found = f"{timestamp(now)} is {behind / DAY:.1f} days before the newest entry of the ledger, of {newest}"
+        remedy = (
+            "set it; where it is right, it was ahead when that was written, and dates after now in the ledger are wrong"
+        )
+        yield Finding("clock", ILL, found, remedy)
+    elif apart > APART:
+        found = f"{timestamp(now)} is {apart / timedelta(minutes=1):.0f} minutes from that of the database's server"
+        yield Finding("clock", ILL, found, "set both by one time service, such as chrony")
+    else:
+        yield Finding("clock", WELL, timestamp(now))
 
 
 def _ledger(curator: Curator, _: Settings) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -406,6 +407,14 @@ class Database:
         with self._reader.connect() as connection:
             current = MigrationContext.configure(connection).get_current_revision()
         return current, _head_revision()
+
+    def now(self) -> datetime:
+        """Return the clock of the database's server; of the embedded database, this machine's."""
+        if self.is_sqlite:
+            return datetime.now(UTC)
+        with self._reader.connect() as connection:
+            moment: datetime = connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
+        return moment
 
     def has_group(self) -> bool:
         """Tell whether the group that the service needs on PostgreSQL has its rights; the embedded one needs none."""

@@ -63,6 +63,8 @@ class Headroom:
     left: int
 
 
+_LATEST = 20
+"""Entries at the end of a chain: that of a cut states a moment of the calendar, which may be long ago."""
 DELTA_USUAL_MAX = 1e-4
 """Up to this δ a budget is given without a further word."""
 
@@ -308,6 +310,18 @@ class LedgerService:
         if population is None:
             raise NotFound("There is no population of this name.")
         return population
+
+    def find_newest_moment(self) -> str:
+        """Return the latest moment that the last entries of all chains state; empty if there are none."""
+        with self.database.read() as connection:
+            entries = [
+                entry
+                for chain in repository.list_chains(connection)
+                for entry in repository.list_entries(
+                    connection, chain.name, after=max(0, chain.sequence - _LATEST), count=_LATEST
+                )
+            ]
+        return max((json.loads(entry.payload_text).get("time", "") for entry in entries), default="")
 
     def get_checkpoint(self, population: str) -> SignedCheckpoint:
         """Return the signed checkpoint of a chain's head, and move the anchor to it.
