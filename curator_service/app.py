@@ -141,9 +141,8 @@ def create_app(
             cuts.stop()
             uses.stop()
             proposals.stop()
-            readiness.close()
-            pages.close()
-            job_waits.close()
+            for looking in (readiness, pages, job_waits):
+                looking.close()
             curator.close()
             observer.close()
 
