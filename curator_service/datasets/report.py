@@ -187,7 +187,7 @@ class Reporter:
         if beyond > _BEYOND_SHARE * rows:
             warnings.append(
                 f"{beyond / rows:.0%} of the rows are beyond a person's share of {self._manifest.rows_per_person} and "
-                f"never count: does {self._manifest.subject!r} tell persons apart?"
+                f"never count: does {', '.join(self._manifest.subject_columns)} tell persons apart?"
             )
         columns = tuple(one.report() for one in self._columns)
         return Report(rows, capacity, persons, beyond, self._place, columns, tuple(faults), tuple(warnings))

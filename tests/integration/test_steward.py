@@ -18,7 +18,7 @@ import psycopg
 import pytest
 import statsmodels.datasets
 from served_worlds import serve_world
-from support import World, fresh_database
+from support import PERSONS, World, fresh_database
 from typer.testing import CliRunner
 
 from analyst_client import AdaSSP, CuratorClient
@@ -121,8 +121,9 @@ def source(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
 
 
 def fill_in(text: str, bounds: dict[str, tuple[float, float]]) -> str:
-    """Fill in bounds of the columns that have none, from what is known of each; and nothing else."""
+    """Fill in bounds, from what is known of each column, and that rows are persons; nothing else."""
     head, *columns = text.split("[[columns]]\n")
+    head = head if "\nsubject =" in head else f"{PERSONS}\n{head}"
     for place, column in enumerate(columns):
         if "# lower =" in column:
             lower, upper = bounds[column.split('"')[1]]

@@ -82,7 +82,7 @@ class RawBatch:
     Attributes
     ----------
     columns : sequence of pa.Array
-        The subject, where one is declared, and the declared columns in order: words, or typed values.
+        The columns of the subject, where one is declared, and the declared columns in order: words, or typed values.
     places : sequence of int or None
         Where each row is, for messages; None from a reader that does not know, and leaves every doubt to another.
     share : float or None
@@ -180,8 +180,7 @@ def read_batches(
 
 def list_headers(manifest: Manifest) -> list[str]:
     """Return what the columns of a raw batch are called in the source."""
-    subject = [] if manifest.subject is None else [manifest.subject]
-    return [*subject, *(declaration.header for declaration in manifest.columns)]
+    return [*manifest.subject_columns, *(declaration.header for declaration in manifest.columns)]
 
 
 def check_columns(declared: Sequence[str], found: Sequence[str], place: str) -> None:
