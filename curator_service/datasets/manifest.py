@@ -254,6 +254,7 @@ class Manifest(BaseModel):
     The population must exist: a typing error must not give the same people a second budget. Rows are persons, or
     `subject` names the column, or the columns together, that tell persons apart; then rows of a person beyond
     `rows_per_subject` never count. A file must say one of the two. Stored without a subject, rows are persons.
+    `not_persons` names columns whose equal values may be of different persons, whatever they look like.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -264,6 +265,7 @@ class Manifest(BaseModel):
     row_capacity: int = Field(ge=1, le=ROW_CAPACITY_MAX, description="Public bound on the number of rows.")
     subject: Subject | None = None
     rows_per_subject: int | None = Field(None, ge=1, le=ROWS_PER_SUBJECT_MAX, strict=True)
+    not_persons: tuple[Header, ...] = Field((), max_length=COLUMNS_MAX, exclude_if=operator.not_)
     rows_are_persons: bool = Field(False, strict=True, validate_default=True, exclude=True)
     keep_by: str | None = Field(None, exclude_if=_is_unset)
     library: Literal["shared", "own"] = Field(
@@ -304,6 +306,8 @@ class Manifest(BaseModel):
                 "keep_by goes with a subject: it names the declared column that decides which rows of a person count, "
                 "the lowest first, or the highest with a minus sign before the name"
             )
+        if both := set(self.subject_columns) & set(self.not_persons):
+            raise ValueError(f"the subject {min(both)!r} tells persons apart, so it must not be in not_persons")
         headers = [*self.subject_columns, *(column.header for column in self.columns)]
         for subject in self.subject_columns:
             if subject in names:

@@ -71,6 +71,7 @@ class CodedBatch:
     batch: SourceBatch
     columns: Sequence[CodedColumn]
     persons: Codes | None
+    keys: Mapping[str, pa.Array]
 
 
 Observer = Callable[[CodedBatch], None]
@@ -157,7 +158,7 @@ class Coder:
         parts = [self._code_subjects(raw, *one) for one in zip(names, raw.columns[: len(names)], strict=True)]
         folded = join_subjects(parts) if parts else None
         batch = SourceBatch({name: one.stored for name, one in coded.items()}, folded, len(raw.columns[0]))
-        return CodedBatch(batch, list(coded.values()), None if folded is None else code_words(folded))
+        return CodedBatch(batch, list(coded.values()), None if folded is None else code_words(folded), raw.keys)
 
     def _code_column(self, raw: RawBatch, coder: "_ColumnCoder", array: pa.Array) -> CodedColumn:
         wrong = _Wrong(len(array))
