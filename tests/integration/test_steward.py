@@ -41,6 +41,7 @@ class Study:
     table: str = ""
     separator: str = ","
     quote: str = '"'
+    unit: str = PERSONS
 
     def frame(self) -> pd.DataFrame:
         return pd.read_csv(FOLDER / self.path, sep=self.separator, quotechar=self.quote)
@@ -66,6 +67,7 @@ STUDIES = {
         "PID",
         separator="\t",
         quote="'",
+        unit=f'{PERSONS}\nnot_persons = ["PID"]',  # a party, not a person
     ),
     "modechoice": Study(
         "modechoice/modechoice.csv",
@@ -120,13 +122,13 @@ def source(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
         yield ["--sql", str(query), "--database", "hospital"]
 
 
-def fill_in(text: str, bounds: dict[str, tuple[float, float]]) -> str:
-    """Fill in bounds, from what is known of each column, and that rows are persons; nothing else."""
+def fill_in(text: str, study: Study) -> str:
+    """Fill in bounds, from what is known of each column, and whose rows they are; nothing else."""
     head, *columns = text.split("[[columns]]\n")
-    head = head if "\nsubject =" in head else f"{PERSONS}\n{head}"
+    head = head if "\nsubject =" in head else f"{study.unit}\n{head}"
     for place, column in enumerate(columns):
         if "# lower =" in column:
-            lower, upper = bounds[column.split('"')[1]]
+            lower, upper = study.bounds[column.split('"')[1]]
             columns[place] = column.replace("# lower =", f"lower = {lower}").replace("# upper =", f"upper = {upper}")
     return "[[columns]]\n".join([head, *columns])
 
@@ -147,7 +149,7 @@ def test_from_a_file_to_a_first_fit(
     drafted = ["manifest", "draft", *data, "--name", name, "--population", name, "--row-capacity", "30000"]
     curator(*drafted, "--out", str(manifest))
     assert "needs lower and upper" in curator("manifest", "check", str(manifest), *data, code=1)
-    manifest.write_text(fill_in(manifest.read_text(encoding="utf-8"), study.bounds), encoding="utf-8")
+    manifest.write_text(fill_in(manifest.read_text(encoding="utf-8"), study), encoding="utf-8")
     curator("populations", "create", name, "--adjacency", "add_remove", "--epsilon", "30", "--delta", "1e-6")
     assert "fine: `curator datasets add`" in curator("manifest", "check", str(manifest), *data)
     assert "registered" in curator("datasets", "add", str(manifest), *data)
