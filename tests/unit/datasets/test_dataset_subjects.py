@@ -235,7 +235,7 @@ def test_rows_are_dropped_in_between_without_a_change(monkeypatch: pytest.Monkey
     ("wrong", "message"),
     [
         (("rows_per_subject = 2\n", ""), "go together"),
-        (('subject = "patient"\n', ""), "go together"),
+        (('subject = "patient"', PERSONS), "go together"),
         (('subject = "patient"', 'subject = "age"'), "must not be a column"),
         (('keep_by = "age"', 'keep_by = "patient"'), "declared column"),
         (('keep_by = "age"', 'keep_by = "--age"'), "declared column"),
