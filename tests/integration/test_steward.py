@@ -122,13 +122,13 @@ def source(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
         yield ["--sql", str(query), "--database", "hospital"]
 
 
-def fill_in(text: str, study: Study) -> str:
+def fill_in(text: str, bounds: dict[str, tuple[float, float]], unit: str = PERSONS) -> str:
     """Fill in bounds, from what is known of each column, and whose rows they are; nothing else."""
     head, *columns = text.split("[[columns]]\n")
-    head = head if "\nsubject =" in head else f"{study.unit}\n{head}"
+    head = head if "\nsubject =" in head else f"{unit}\n{head}"
     for place, column in enumerate(columns):
         if "# lower =" in column:
-            lower, upper = study.bounds[column.split('"')[1]]
+            lower, upper = bounds[column.split('"')[1]]
             columns[place] = column.replace("# lower =", f"lower = {lower}").replace("# upper =", f"upper = {upper}")
     return "[[columns]]\n".join([head, *columns])
 
@@ -149,7 +149,7 @@ def test_from_a_file_to_a_first_fit(
     drafted = ["manifest", "draft", *data, "--name", name, "--population", name, "--row-capacity", "30000"]
     curator(*drafted, "--out", str(manifest))
     assert "needs lower and upper" in curator("manifest", "check", str(manifest), *data, code=1)
-    manifest.write_text(fill_in(manifest.read_text(encoding="utf-8"), study), encoding="utf-8")
+    manifest.write_text(fill_in(manifest.read_text(encoding="utf-8"), study.bounds, study.unit), encoding="utf-8")
     curator("populations", "create", name, "--adjacency", "add_remove", "--epsilon", "30", "--delta", "1e-6")
     assert "fine: `curator datasets add`" in curator("manifest", "check", str(manifest), *data)
     assert "registered" in curator("datasets", "add", str(manifest), *data)
