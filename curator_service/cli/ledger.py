@@ -9,7 +9,7 @@ from curator_service.cli.common import AsJson, actor, emit, err, escape, fail, o
 from curator_service.container import Curator
 from curator_service.kit.milestones import Milestone, note
 from curator_service.ledger.repository import Population
-from curator_service.ledger.schemas import render_budget
+from curator_service.ledger.schemas import SPENT_NOTE, render_budget
 from curator_service.privacy.accountant import ACCOUNTANTS, PURE, Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.conversions import UNITS_PER_ONE
@@ -191,8 +191,9 @@ def _budget_table(found: list[Population]) -> Table:
         for p in found
         if p.highest_limit != p.limit
     ]
+    table.caption = SPENT_NOTE
     if lowered:
-        table.caption = f"The guarantee is that of the highest limit there ever was: {'; '.join(lowered)}"
+        table.caption += f" The guarantee is that of the highest limit there ever was: {'; '.join(lowered)}"
     return table
 
 
