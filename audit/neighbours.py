@@ -80,7 +80,9 @@ class Cell:
     def manifest(self, name: str, population: str) -> str:
         """Return the declaration of either neighbour: the same for both, as it is public."""
         lines = [f'name = "{name}"', f'population = "{population}"', "row_capacity = 1000"]
-        if self.rows_per_person is not None:
+        if self.rows_per_person is None:
+            lines.append("rows_are_persons = true")
+        else:
             lines += ['subject = "person"', f"rows_per_subject = {self.rows_per_person}"]
         for column in self.row:
             levels = self.categories.get(column)

@@ -142,7 +142,8 @@ class VersionService:
         with self.database.read() as connection:
             after = repository.next_number(connection, dataset.id) - 1
         with self.datasets.writing(folder):
-            snapshot = self.storage.ingest(folder, manifest, rows, self.datasets.likeness.sketcher(), progress, known)
+            sketcher = self.datasets.likeness.sketcher()
+            snapshot = self.storage.ingest(folder, manifest, rows, sketcher, progress, known, of_registered=True)
 
             def accept(ledger: Ledger) -> Change:
                 if act == APPEND:
