@@ -56,14 +56,17 @@ class KeySet:
         Raises
         ------
         Unavailable
-            If no keys are known, and the issuer does not say them.
+            If no keys are known, or the one that is asked for is not and a fetch was due, and the issuer does not
+            say them.
         """
         now = self._clock()
-        if now - self._fetched_at > FRESH_S or (key_id, algorithm) not in self._keys:
-            self._refresh(now)
-        if self._clock() - self._fetched_at > LATEST_S:
+        is_known, is_read = (key_id, algorithm) in self._keys, True
+        if now - self._fetched_at > FRESH_S or not is_known:
+            is_read = self._refresh(now)
+        found = self._keys.get((key_id, algorithm))
+        if self._clock() - self._fetched_at > LATEST_S or (found is None and not is_read):
             raise Unavailable("The identity provider does not say its keys now. Nothing was charged; send it again.")
-        return self._keys.get((key_id, algorithm))
+        return found
 
     def describe(self) -> dict[str, Any]:
         """Return what the issuer says of itself, as it was read with its keys.
@@ -93,20 +96,27 @@ class KeySet:
             return ""
         return address if is_of_this_machine(self.issuer) or not is_of_this_machine(address) else ""
 
-    def _refresh(self, now: float) -> None:
-        """Fetch the keys, unless that was tried just now; whoever needs none of the new ones does not wait for it."""
-        if now - self._tried_at < AGAIN_S or not self._lock.acquire(blocking=not self._keys):
-            return
+    def _refresh(self, now: float) -> bool:
+        """Fetch the keys, unless that was tried just now; False where it was due, and did not succeed.
+
+        Whoever needs none of the new ones does not wait for somebody else who fetches them.
+        """
+        if now - self._tried_at < AGAIN_S:
+            return not self._lock.locked()
+        if not self._lock.acquire(blocking=not self._keys):
+            return False
         try:
             if self._clock() - self._tried_at < AGAIN_S:  # somebody else has done it meanwhile
-                return
+                return self._fetched_at >= self._tried_at
             self._tried_at = self._clock()
             self._keys = self._read()
             self._fetched_at = self._clock()
         except ProviderUnreachable as error:
             log.warning("keys of an identity provider cannot be fetched: %s", error)
+            return False
         finally:
             self._lock.release()
+        return True
 
     def _read(self) -> dict[tuple[str, str], PyJWK]:
         if not self._jwks_uri or not self.document:
