@@ -214,9 +214,11 @@ class ProviderSignIns:
 
     def _admit(self, name: str, found: SignedIn) -> Entrance:
         if not found.principal.roles:
+            fault = found.fault or Fault.GROUPS_UNMAPPED
+            log_fault(TokenFault(fault, name))
             raise SignInRefused(
                 f"You signed in at {name}, and no group of yours there has a role here. Nothing was kept of you. "
-                f"{WORDS[found.fault_of_groups]}"
+                f"{WORDS[fault]}"
             )
         try:
             principal = self.identity.admit(found.principal, found.told_at, found.recognition)

@@ -115,6 +115,10 @@ class SignedIn(Protocol):
         """Until when it says so."""
 
     @property
+    def fault(self) -> Fault | None:
+        """Why no group gives a role; None where one does."""
+
+    @property
     def recognition(self) -> Recognition:
         """How the provider tells the person from others."""
 

@@ -50,7 +50,7 @@ WORDS: dict[Fault, str] = {
     Fault.SIGNATURE: "The signature does not fit the provider's key.",
     Fault.AUDIENCE: "The token is for another application: `aud` does not hold the `audience` of the settings.",
     Fault.AUDIENCE_ACCOUNT: (
-        "The token is for `account`, the provider's own pages: add a mapper of the audience to the client at the provider."
+        "The token is for `account`, the provider's own pages: add a mapper of the audience to the client there."
     ),
     Fault.TIMES: "The token does not state `iat` and `exp`, or `nbf`, as times.",
     Fault.NOT_YET: "The token holds only later: the clocks of the provider and of the curator differ.",
@@ -58,8 +58,10 @@ WORDS: dict[Fault, str] = {
     Fault.LIFETIME: "The token was made for longer than `lifetime_max_s` of the settings.",
     Fault.SUBJECT: "The token does not say who you are: it lacks `sub`, or the `subject_claim` of the settings.",
     Fault.GROUPS_ABSENT: "The token states no groups: let the provider state them in the claim `groups_claim`.",
-    Fault.GROUPS_OVERAGE: "You are in too many groups for a token: let the provider state those of this application only.",
-    Fault.GROUPS_PATHS: "None of your groups has a role here. The token states paths, such as `/name`: map these, or turn full paths off.",
+    Fault.GROUPS_OVERAGE: "You are in too many groups for a token: let the provider state this application's alone.",
+    Fault.GROUPS_PATHS: (
+        "None of your groups has a role here. The token states paths, such as `/name`: map these, or state names."
+    ),
     Fault.GROUPS_TEXT: "The token states groups as one text with separators: let the provider state a list.",
     Fault.GROUPS_UNMAPPED: "None of your groups has a role here: an operator maps groups in `roles` of the settings.",
     Fault.NAME: "Your name here is somebody else's: an operator must look.",
@@ -106,5 +108,5 @@ class Explanation:
 
 
 def log_fault(error: TokenFault) -> None:
-    """Write into the log that a sign-in fails, and why: the provider's name of the settings, and nothing of the token."""
+    """Write into the log that a sign-in fails, where, and why; nothing of the token."""
     log.warning("a sign-in%s fails: %s", f" at {error.provider}" if error.provider else "", error.fault.value)

@@ -18,6 +18,8 @@ FRESH_S, LATEST_S = 3600.0, 24 * 3600.0
 """When keys are fetched again, and until when they are used where that fails."""
 AGAIN_S = 60.0
 """Between two fetches, whatever callers send."""
+_FOR_BROWSERS = "authorization_endpoint"
+"""The address to which browsers go: they reach the issuer at its own address."""
 ALGORITHMS_OF = {
     ("RSA", None): ("RS256", "PS256"),
     ("EC", "P-256"): ("ES256",),
@@ -36,15 +38,24 @@ class KeySet:
     fetch : callable
     jwks_uri : str
         Where the keys are; found by the issuer's own description if empty.
+    fetch_address : str
+        Where the issuer is reached; at its own address if empty.
     clock : callable
         Seconds that only grow.
     """
 
     def __init__(
-        self, issuer: str, fetch: Fetch, *, jwks_uri: str = "", clock: Callable[[], float] = time.monotonic
+        self,
+        issuer: str,
+        fetch: Fetch,
+        *,
+        jwks_uri: str = "",
+        fetch_address: str = "",
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.issuer = issuer
         self.document: dict[str, Any] = {}
+        self._base = (fetch_address or issuer).rstrip("/")
         self._fetch, self._jwks_uri, self._clock = fetch, jwks_uri, clock
         self._keys: dict[tuple[str, str], PyJWK] = {}
         self._fetched_at = self._tried_at = float("-inf")
@@ -94,7 +105,11 @@ class KeySet:
         address = described.get(name)
         if not isinstance(address, str) or not is_secure(address):
             return ""
-        return address if is_of_this_machine(self.issuer) or not is_of_this_machine(address) else ""
+        base = self.issuer
+        if name != _FOR_BROWSERS:
+            base, own = self._base, f"{self.issuer.rstrip('/')}/"
+            address = f"{base}/{address.removeprefix(own)}" if address.startswith(own) else address
+        return address if is_of_this_machine(base) or not is_of_this_machine(address) else ""
 
     def _refresh(self, now: float) -> bool:
         """Fetch the keys, unless that was tried just now; False where it was due, and did not succeed.
@@ -121,7 +136,7 @@ class KeySet:
     def _read(self) -> dict[tuple[str, str], PyJWK]:
         if not self._jwks_uri or not self.document:
             self._discover()
-        listed = self._fetch(self._jwks_uri or self.document["jwks_uri"], "").get("keys")
+        listed = self._fetch(self._jwks_uri or self._read_address(self.document, "jwks_uri"), "").get("keys")
         found: dict[tuple[str, str], PyJWK] = {}
         for described in listed[:KEYS_MAX] if isinstance(listed, list) else ():
             for algorithm in _algorithms_of(described):
@@ -134,7 +149,7 @@ class KeySet:
         """Read what the issuer says of itself, which must be of this very issuer."""
         if self._jwks_uri:
             return
-        found = self._fetch(f"{self.issuer.rstrip('/')}/.well-known/openid-configuration", "")
+        found = self._fetch(f"{self._base}/.well-known/openid-configuration", "")
         if found.get("issuer") != self.issuer:
             raise ProviderUnreachable("it describes another issuer than is set")
         if not self._read_address(found, "jwks_uri"):

@@ -46,6 +46,8 @@ class SignIn:
     recognition : Recognition
     is_anew : bool
         Whether the person is known to have proved who that is for this very sign-in, and not for an earlier one.
+    fault : Fault or None
+        Why no group gives a role; None where one does.
     """
 
     principal: Principal
@@ -54,6 +56,7 @@ class SignIn:
     ends: float
     recognition: Recognition
     is_anew: bool = False
+    fault: Fault | None = None
 
 
 class IdentityProviders:
@@ -77,7 +80,7 @@ class IdentityProviders:
         fetch: Fetch = fetch,
     ) -> None:
         self._providers = {one.issuer: one for one in providers}
-        self._keys = {one.issuer: KeySet(one.issuer, fetch) for one in providers}
+        self._keys = {one.issuer: KeySet(one.issuer, fetch, fetch_address=one.fetch_address) for one in providers}
         self._flows = {
             one.name: CodeFlow(one, one.browser, self._keys[one.issuer], fetch) for one in providers if one.browser
         }
@@ -141,7 +144,8 @@ class IdentityProviders:
         ends = made + provider.lifetime_max_s
         is_anew = is_between(claims.get("auth_time"), began, now, provider.clock_skew_s)
         recognition = _recognise(provider, claims, f"browser:{flow.client.client_id}")
-        return SignIn(principal, _moment(made), _moment(ends), ends, recognition, is_anew)
+        fault = None if principal.roles else find_fault_of_groups(provider, claims)
+        return SignIn(principal, _moment(made), _moment(ends), ends, recognition, is_anew, fault)
 
     def find_fault(self, name: str) -> str:
         """Say why nobody can sign in at a provider with a browser; empty where it can be tried."""
