@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from curator_service.datasets.identifying import is_identifying, is_name
+from curator_service.datasets.identifying import find_words, is_identifying, is_name
 from curator_service.datasets.keys import KeyOf, looks_like_key
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ _LIKELY_MAX = 20
 _LIKELY_VALUES = 20
 _LIKELY_PRESENT, _LIKELY_TOP = 0.9, 0.1
 _CATEGORY_VALUES, _CATEGORY_ROWS = 2, 20
+_NUMBERING = {"no", "num", "obs", "index", "row", "rows", "rowname", "rownames", "rowid", "rownumber", "unnamed"}
+"""Words of a header that, alone, say that a column numbers something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ def find_key(profile: "Profile") -> str:
         or (profile.are_numbers and not profile.are_whole)
     ):
         return ""
-    is_called = looks_like_key(profile.header) is not None and not _is_category(profile)
+    is_called = is_called_key(profile.header) and not _is_category(profile)
     is_name_of_person = profile.are_texts and (is_identifying(profile.header) or is_name(profile.header))
     reasons = {
         "is called as one that tells persons or their records apart": is_called,
@@ -55,8 +57,20 @@ def find_key(profile: "Profile") -> str:
         "has long whole numbers of one length, as identifiers are": profile.are_long,
         "has the rows of each value together, as those of a person are": profile.are_together,
         "has many texts": profile.are_texts and profile.distinct > _LIKELY_VALUES,
+        "has few rows of each text": profile.are_texts and max(profile.counts.values(), default=0) < PERSONS_MIN,
     }
     return next((reason for reason, holds in reasons.items() if holds), "")
+
+
+def is_called_key(header: str) -> bool:
+    """Tell whether a column is called as one that numbers persons, records or rows."""
+    return looks_like_key(header) is not None or is_called_number(header)
+
+
+def is_called_number(header: str) -> bool:
+    """Tell whether a column is called a number, and of nothing."""
+    words = set(find_words(header)) - {"0"}
+    return bool(words) and words <= _NUMBERING
 
 
 def _is_category(profile: "Profile") -> bool:

@@ -12,12 +12,13 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from curator_service.datasets.candidates import PERSONS_MIN, find_key
-from curator_service.datasets.identifying import ends_as_name, find_words, is_identifying, is_name
+from curator_service.datasets.candidates import PERSONS_MIN, find_key, is_called_key, is_called_number
+from curator_service.datasets.identifying import ends_as_name, is_identifying, is_name
 from curator_service.datasets.keys import KeyOf, find_persons, looks_like_key
 from curator_service.datasets.levels import find_levels, find_yes_and_no
 from curator_service.datasets.manifest import LEVEL, CsvOptions
 from curator_service.datasets.profiles import (
+    FAULTY_SHARE_MAX,
     KNOWN_WORDS,
     LEVELS_FEW,
     NUMBERS_FEW,
@@ -27,6 +28,7 @@ from curator_service.datasets.profiles import (
 )
 from curator_service.datasets.reading import read_apart
 from curator_service.datasets.sources.base import IngestError, Progress, Source
+from curator_service.datasets.sources.sniffing import SEPARATORS
 from curator_service.kit.apart import Bounds
 from curator_service.kit.names import DECEIVING, NAME
 
@@ -43,7 +45,6 @@ _UNITS = {
     "usd": "USD", "eur": "EUR", "gbp": "GBP",
 }  # fmt: skip
 _IN_BRACKETS = re.compile(r"^(.*\S)\s*[(\[]\s*([^()\[\]]{1,15}?)\s*[)\]]$")
-_ROW_NUMBERS = {"index", "row", "rownames", "rowid", "rownumber", "unnamed", "x"}
 _MANY_SHARE = 0.5
 _CANDIDATES_SHOWN = 20
 TO_FILL = "   # from knowledge, never from the rows"
@@ -108,6 +109,7 @@ def _draft(
 ) -> dict[str, Any]:
     is_declared = options is not None and options.header is not None
     found = profile_columns(source, rows_max, progress, is_declared=is_declared)
+    _check_faults(found, source, options)
     notes, columns, taken = [*found.left_out], [], set[str]()
     for profile in found.columns:
         if reason := _find_reason(profile):
@@ -115,7 +117,7 @@ def _draft(
         else:
             columns.append(_draft_column(profile, taken))
     if not columns:
-        written = f" The separator was taken to be {options.separator!r}." if options is not None else ""
+        written = _describe_separators(source, options)
         raise IngestError(f"{source.label}: no column can be released.{written} Left out: {'; '.join(notes)}")
     # How many rows there are is no matter of a file that becomes public.
     read = "all rows" if found.is_whole else "blocks of rows from the whole source"
@@ -130,6 +132,28 @@ def _draft(
     ]
     text = "\n".join([*lines, *(line for column in columns for line in column)]) + "\n"
     return {"text": text, "told": [*_tell_candidates(found), *_tell_faults(found, source), *_tell_words(found)]}
+
+
+def _check_faults(found: Profiles, source: Source, options: CsvOptions | None) -> None:
+    """Refuse a source of which too much cannot be read."""
+    faulty = sum(fault.count for fault in found.faults)
+    if faulty > FAULTY_SHARE_MAX * (found.rows + faulty):
+        said = "; ".join(fault.word(source.place) for fault in found.faults)
+        written = _describe_separators(source, options)
+        raise IngestError(
+            f"{source.label}: {faulty:,} of {found.rows + faulty:,} {source.place}s cannot be read, more than "
+            f"{FAULTY_SHARE_MAX:.0%}: {said}.{written}"
+        )
+
+
+def _describe_separators(source: Source, options: CsvOptions | None) -> str:
+    """Return a sentence on the separator of a CSV file, and on the signs in its header that may be it."""
+    if options is None:
+        return ""
+    header = "".join(source.list_columns())
+    others = [repr(sign) for sign in SEPARATORS if sign != options.separator and sign in header]
+    seen = f"; the header also has {', '.join(others)}" if others else ""
+    return f" The separator was taken to be {options.separator!r}{seen}."
 
 
 def _tell_candidates(found: Profiles) -> list[str]:
@@ -212,10 +236,10 @@ def _find_reason(profile: Profile) -> str:
 
 
 def _find_fault_of_key(profile: Profile) -> str:
-    key, is_called = find_key(profile), looks_like_key(profile.header) is not None
+    key, is_called = find_key(profile), is_called_key(profile.header)
     if not key or (profile.are_texts and not (is_called or profile.are_alone or profile.are_together)):
         return ""
-    if profile.are_numbers and profile.are_alone and set(find_words(profile.header)) & _ROW_NUMBERS:
+    if profile.are_numbers and profile.are_alone and is_called_number(profile.header):
         return "numbers the rows"
     if profile.are_numbers and not is_called:
         return f"{key}: if it is an amount, declare it"
@@ -227,7 +251,8 @@ def _names_persons(profile: Profile) -> bool:
         return True
     return ends_as_name(profile.header) and (
         looks_like_key(profile.header) is KeyOf.PERSON
-        or profile.distinct > LEVELS_FEW or profile.distinct > _MANY_SHARE * profile.distinct_rows
+        or profile.distinct > LEVELS_FEW
+        or profile.distinct > _MANY_SHARE * profile.distinct_rows
     )
 
 
@@ -236,6 +261,8 @@ def _find_fault_of_levels(profile: Profile) -> str:
         return f"is text with more than {LEVELS_FEW} levels: if it matters, group it before"
     if len(profile.counts) < 2:
         return "has one level: it explains nothing"
+    if not profile.shown and not profile.are_boolean:
+        return f"has no text that {PERSONS_MIN} persons have: if it is no identifier, declare it"
     wrong = [word for word in profile.counts if not LEVEL.fullmatch(word) or DECEIVING.search(word)]
     return "has levels with signs that a manifest does not take, such as brackets" if wrong else ""
 

@@ -24,6 +24,8 @@ _FOREIGN = {
 }  # fmt: skip
 """Signs that separate fields elsewhere, and in no manifest."""
 _FOREIGN_SHARE = 0.9
+SEPARATORS = (*_SEPARATORS, *_FOREIGN)
+"""Signs that separate fields somewhere."""
 
 
 def sniff(path: Path, header: Sequence[str] | None = None) -> CsvOptions:

@@ -156,7 +156,9 @@ def test_a_level_is_shown_by_every_candidate(tmp_path: Path) -> None:
 
 def test_words_beside_numbers_are_named_and_are_no_levels(tmp_path: Path) -> None:
     rows = [f"{i % 40},{-1000 + i / 10}" for i in range(400)]
-    rows += [f"{i},{word}" for i, word in enumerate(["#NULL!"] * 3 + ["haemolytic"] * 3 + ["Unknown"] * 2 + ["low"] * 9)]
+    rows += [
+        f"{i},{word}" for i, word in enumerate(["#NULL!"] * 3 + ["haemolytic"] * 3 + ["Unknown"] * 2 + ["low"] * 9)
+    ]
     path = write_lines(tmp_path, "ward_no,glucose", *rows)
     text, said = draft(path), told(path)
     assert columns(text)["glucose"]["type"] == "numeric"
@@ -176,8 +178,11 @@ def test_numbers_with_another_decimal_sign_are_no_levels(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     "header",
-    ["Vorname", "Nachname", "Patientenname", "Straße", "Hausarztadresse", "Prénom", "Téléphone", "Apellidos", "Dirección",
-     "Cognome", "Indirizzo", "Voornaam", "Achternaam", "Sobrenome", "Endereço", "Förnamn", "Imię", "Příjmení", "Name", "nom"],
+    [
+        "Vorname", "Nachname", "Patientenname", "Straße", "Hausarztadresse", "Prénom", "Téléphone", "Apellidos",
+        "Dirección", "Cognome", "Indirizzo", "Voornaam", "Achternaam", "Sobrenome", "Endereço", "Förnamn", "Imię",
+        "Příjmení", "Name", "nom",
+    ],
 )  # fmt: skip
 def test_identifying_headers_are_left_out_in_the_hospital_s_language(tmp_path: Path, header: str) -> None:
     rows = [f"{'Anna' if i % 2 else 'Otto'},{i / 7:.3f}" for i in range(90)]
@@ -250,6 +255,7 @@ FIRST_ROWS = {
     "numbers": ["Meier,63,F", "Kunz,70,F"],
     "decimal comma": ['Meier,"1,54",F', 'Kunz,"1,60",F'],
     "a date": ["Meier,2020-01-31,F", "Kunz,2020-02-01,F"],
+    "a date in another order": ["Meier,31.1.20,F", "Kunz,1.2.20,F"],
     "an address": ["Meier,x@example.org,F", "Kunz,y@example.org,F"],
     "a missing value": ["Meier,NA,x", "Kunz,u,y"],
     "repeated": ["Meier,yes,yes", "Kunz,no,yes"],
@@ -261,7 +267,7 @@ FIRST_ROWS = {
 @pytest.mark.parametrize("name", FIRST_ROWS)
 def test_a_first_line_that_is_a_row_is_refused_and_not_shown(tmp_path: Path, name: str) -> None:
     path = write_lines(tmp_path, *FIRST_ROWS[name], "Huber,z,w" if name == "among the values" else FIRST_ROWS[name][1])
-    with pytest.raises(IngestError, match="the first line may be a person's row: .*--header") as caught:
+    with pytest.raises(IngestError, match=r"the first line may be a person's row: .*--header") as caught:
         draft(path)
     assert not re.search(r"Meier|P001|1,54|2020|example|icu", str(caught.value))
 
@@ -283,7 +289,9 @@ def test_lines_that_are_not_read_are_counted_and_too_many_end_it(tmp_path: Path)
     rows[9] = rows[99] = "1,2,3"
     path = write_lines(tmp_path, "x,y", *rows)
     assert "Not read: 3 fields where the header has 2 (lines 11, 101)" in told(path)
-    with pytest.raises(IngestError, match=r"4 of 300 lines cannot be read: 3 fields .* \(lines 2, 3, 11, 101\)"):
+    with pytest.raises(
+        IngestError, match=r"4 of 300 lines cannot be read, more than 1%: 3 fields .* \(lines 2, 3, 11, 101\)"
+    ):
         draft(write_lines(tmp_path, "x,y", "1,2,3", "1,2,3", *rows[2:]))
 
 
@@ -297,7 +305,7 @@ def test_a_separator_that_no_manifest_knows_is_named(tmp_path: Path, sign: str) 
 
 def test_a_draft_without_columns_is_refused(tmp_path: Path) -> None:
     path = write_lines(tmp_path, "patient_id,name", *(f"{i},Canary{i}" for i in range(40)))
-    with pytest.raises(IngestError, match="no column can be released. The separator was taken to be ','") as caught:
+    with pytest.raises(IngestError, match=r"no column can be released\. The separator was taken to be ','") as caught:
         draft(path)
     assert "Canary" not in str(caught.value)
 
@@ -436,7 +444,9 @@ def test_a_draft_is_toml_whatever_the_file_holds(
 
 def test_columns_of_long_texts_are_left_out_of_a_draft(tmp_path: Path) -> None:
     notes = ["note " * 2000, "short"] * 30
-    table = pa.table({"age": [i % 40 for i in range(60)], "notes": notes, "scan": pa.array([b"x" * 5000] * 60, pa.binary(5000))})
+    table = pa.table(
+        {"age": [i % 40 for i in range(60)], "notes": notes, "scan": pa.array([b"x" * 5000] * 60, pa.binary(5000))}
+    )
     for dictionary in (True, False):
         pq.write_table(table, tmp_path / "x.parquet", use_dictionary=dictionary)
         text = draft_manifest(open_source(tmp_path / "x.parquet", CsvOptions()), None, name="d")
