@@ -29,6 +29,8 @@ _LIKELY_PRESENT, _LIKELY_TOP = 0.9, 0.1
 _CATEGORY_VALUES, _CATEGORY_ROWS = 2, 20
 _NUMBERING = {"no", "num", "obs", "index", "row", "rows", "rowname", "rownames", "rowid", "rownumber", "unnamed"}
 """Words of a header that, alone, say that a column numbers something."""
+_IDS = {"id", "ids", "nr", "uuid", "guid", "identifier"}
+"""Last words of a header that say so of whatever is before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +65,9 @@ def find_key(profile: "Profile") -> str:
 
 
 def is_called_key(header: str) -> bool:
-    """Tell whether a column is called as one that numbers persons, records or rows."""
-    return looks_like_key(header) is not None or is_called_number(header)
+    """Tell whether a column is called as one that numbers persons, records, rows or anything else."""
+    ends_as_id = not _IDS.isdisjoint(find_words(header)[-1:])
+    return looks_like_key(header) is not None or is_called_number(header) or ends_as_id
 
 
 def is_called_number(header: str) -> bool:

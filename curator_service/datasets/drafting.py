@@ -224,8 +224,8 @@ def make_name(header: str, taken: set[str], otherwise: str) -> str:
 
 def _find_reason(profile: Profile) -> str:
     """Return why a column is not drafted as one to release, or nothing."""
-    if not profile.present:
-        return "has no value"
+    if profile.distinct < 2:
+        return "has one value: it explains nothing" if profile.present else "has no value"
     if is_identifying(profile.header) or (profile.are_texts and _names_persons(profile)):
         return "looks like names, addresses or numbers that identify a person: never release it"
     if 2 * profile.fraction_rows > profile.present:
@@ -259,8 +259,6 @@ def _names_persons(profile: Profile) -> bool:
 def _find_fault_of_levels(profile: Profile) -> str:
     if not profile.has_few_words or len(profile.counts) > LEVELS_FEW:
         return f"is text with more than {LEVELS_FEW} levels: if it matters, group it before"
-    if len(profile.counts) < 2:
-        return "has one level: it explains nothing"
     if not profile.shown and not profile.are_boolean:
         return f"has no text that {PERSONS_MIN} persons have: if it is no identifier, declare it"
     wrong = [word for word in profile.counts if not LEVEL.fullmatch(word) or DECEIVING.search(word)]

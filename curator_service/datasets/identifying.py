@@ -23,6 +23,10 @@ _STEMS = (
     "telefoon", "telefono", "telefone", "direccion", "indirizzo", "endereco",
 )  # fmt: skip
 """Within longer words, such as `hausarztadresse`."""
+_OTHER_SCRIPTS = (
+    "имя фамилия отчество телефон адрес улица прізвище име презиме όνομα επώνυμο διεύθυνση τηλέφωνο "
+    "姓名 氏名 住所 地址 电话 電話 이름 주소"
+)
 _NAMES = "name names nom noms nombre nombres nome nomi naam namen navn namn jmeno nimi nev ime"
 _NAME_ENDINGS = ("name", "naam", "namn", "navn")
 _LETTERS = str.maketrans({"ß": "ss", "ø": "o", "æ": "ae", "ł": "l", "đ": "d"})
@@ -37,6 +41,8 @@ def find_words(header: str) -> list[str]:
 
 def is_identifying(header: str) -> bool:
     """Tell whether a column is called as one that identifies a person, whatever it holds."""
+    if not set(header.casefold().split()).isdisjoint(_OTHER_SCRIPTS.split()):
+        return True
     words = find_words(header)
     joined = {*words, *(one + other for one, other in pairwise(words))}
     return not joined.isdisjoint(_IDENTIFYING.split()) or any(stem in word for word in words for stem in _STEMS)

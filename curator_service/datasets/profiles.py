@@ -48,6 +48,7 @@ _DATE = r"[0-9]{1,4}([./-])[0-9]{1,2}\1[0-9]{1,4}"
 _ADDRESS = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+|(?!" + _DATE + r"\Z)[+(]?[0-9][0-9()/ .-]{6,}[0-9]")
 """E-mail addresses and telephone numbers; a number alone, or a date, is told apart before."""
 _LEADING_ZERO = re.compile(r"0[0-9]+")
+_NUMBER = re.compile(r"[-+]?(?:[0-9]+[.,]?[0-9]*|[.,][0-9]+)(?:[eE][-+]?[0-9]+)?")
 _FRACTION = re.compile(r"[-+]?[0-9]+[.,][0-9]+")
 
 
@@ -297,8 +298,7 @@ def _check_header(source: Source, headers: Sequence[str]) -> None:
             continue
         if headers.count(header) > 1:
             raise _refuse_header(source, place, "stands there more than once")
-        numbers = [parse_numbers(pa.array([word], pa.string()), decimal) for decimal in ".,"]
-        if not all(wrong.any() for _, wrong in numbers):
+        if _NUMBER.fullmatch(word):
             raise _refuse_header(source, place, "is a number")
         if word in MISSING_WORDS or re.match(_DATE, word) or _ADDRESS.fullmatch(word):
             raise _refuse_header(source, place, "is a date, an address or a word for a missing value")

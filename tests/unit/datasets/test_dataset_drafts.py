@@ -181,7 +181,7 @@ def test_numbers_with_another_decimal_sign_are_no_levels(tmp_path: Path) -> None
     [
         "Vorname", "Nachname", "Patientenname", "Straße", "Hausarztadresse", "Prénom", "Téléphone", "Apellidos",
         "Dirección", "Cognome", "Indirizzo", "Voornaam", "Achternaam", "Sobrenome", "Endereço", "Förnamn", "Imię",
-        "Příjmení", "Name", "nom",
+        "Příjmení", "Name", "nom", "Фамилия", "姓名",
     ],
 )  # fmt: skip
 def test_identifying_headers_are_left_out_in_the_hospital_s_language(tmp_path: Path, header: str) -> None:
@@ -236,6 +236,8 @@ def test_candidates_are_told_with_counts_and_nothing_is_filled_in(tmp_path: Path
         ("USUBJID", lambda i: f"A-{i % 9}"),
         ("Aufenthalt_ID", lambda i: i % 9),
         ("NHS number", lambda i: i % 30),
+        ("household_id", lambda i: i * 7 % 130),
+        ("no", lambda i: i % 9),
     ],
 )
 def test_what_may_be_a_number_of_persons_is_no_feature(tmp_path: Path, header: str, value: Any) -> None:
