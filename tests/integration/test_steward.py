@@ -63,7 +63,7 @@ STUDIES = {
             "age": (18, 90), "educ": (1, 7), "income": (1, 24),
         },
         ["vote", "selfLR"],
-        "PID",
+        "DoleLR",
         separator="\t",
         quote="'",
     ),

@@ -76,10 +76,9 @@ def write_lines(folder: Path, *lines: str, encoding: str = "utf-8") -> Path:
 
 
 def complete(text: str) -> str:
-    """Fill in bounds, the levels that are shown, and that rows are persons; nothing else."""
-    text = text.replace("# rows_are_persons", "rows_are_persons").replace("# levels = [", "levels = [")
+    """Fill in bounds, and nothing else."""
     text = re.sub(r"(?m)^# lower =.*$", "lower = 0", text)
-    return re.sub(r"(?m)^# upper =.*$", "upper = 100000", text)
+    return re.sub(r"(?m)^# upper =.*$", "upper = 100000", text).replace("# levels = [", "levels = [")
 
 
 def columns(text: str) -> dict[str, Any]:
