@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute
 from threadpoolctl import threadpool_limits
 
 from curator_service import __version__
-from curator_service.api.http import RequestGuard, handle_http_exception, handle_problem, json_response
+from curator_service.api.http import NearestProxy, RequestGuard, handle_http_exception, handle_problem, json_response
 from curator_service.api.metrics import MEDIA_TYPE, Metrics
 from curator_service.api.observer import Observer
 from curator_service.api.response_models import HealthAnswer, ReadyAnswer, UnreadyAnswer
@@ -157,6 +157,8 @@ def create_app(
     )
     app.state.curator = curator
     app.add_middleware(RequestGuard, body_bytes_max=settings.body_bytes_max, observer=observer)
+    if settings.believes_any_proxy:
+        app.add_middleware(NearestProxy)
     app.add_exception_handler(Problem, handle_problem)
     app.add_exception_handler(HTTPException, handle_http_exception)
     _add_health(app, readiness, pages)

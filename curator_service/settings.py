@@ -23,6 +23,14 @@ Algorithm = Literal["RS256", "PS256", "ES256", "ES384", "EdDSA"]
 ALGORITHMS: tuple[Algorithm, ...] = ("RS256", "ES256", "EdDSA")
 
 
+CHANGING_CLAIMS = frozenset(
+    {
+        *("email", "emails", "verified_primary_email", "phone_number", "website"),
+        *("name", "family_name", "given_name", "middle_name", "nickname"),
+        *("preferred_username", "samaccountname", "unique_name", "upn", "username"),
+    }
+)
+"""Claims that a person or an administrator may change, or that may be given to somebody else."""
 _ORIGIN = re.compile(r"(https://[^/?#@\s]+|http://(127\.0\.0\.1|\[::1\]|localhost)(:\d+)?)/?")
 _ADDRESS = re.compile(r"(https://[^/?#@\s]+|http://(127\.0\.0\.1|\[::1\]|localhost)(:\d+)?)(/[^?#\s]*)?")
 
@@ -95,9 +103,31 @@ class IdentityProvider(_Issuer):
     groups_claim: str = "groups"
     roles: dict[str, tuple[RoleName, ...]] = Field(description="Of each of its groups the roles here.")
     shown_name_claim: str = "name"
+    subject_claim: str = Field(
+        "sub", min_length=1, description="Which claim says who somebody is. It never changes, such as Entra's `oid`."
+    )
+    subject_claim_before: str = Field(
+        "sub", description="Which claim said so before; a person known by it is linked. Nobody is linked if empty."
+    )
+    subjects: Literal["pairwise", "public"] = Field(
+        "pairwise", description="`public` if it states the same `sub` of a person to each application."
+    )
     lifetime_max_s: int = Field(24 * 3600, ge=60, description="For how long a token may be made, in seconds.")
     passports: bool = Field(False, description="Ask it for visas (GA4GH) of whoever signs in.")
     browser: BrowserClient | None = Field(None, description="Lets people sign in at the dashboard.")
+
+    @field_validator("subject_claim")
+    @classmethod
+    def _stays(cls, claim: str) -> str:
+        """Refuse a claim by which one person could become another."""
+        if claim.lower() in CHANGING_CLAIMS:
+            raise ValueError(f"{claim} may change, or be given to somebody else: use a claim that stays, such as `oid`")
+        return claim
+
+    @property
+    def tells_people_apart(self) -> bool:
+        """Whether two subjects are two persons, through whichever applications they come."""
+        return self.subject_claim != "sub" or self.subjects == "public"
 
     @model_validator(mode="after")
     def _tells_tokens_apart(self) -> Self:
@@ -279,6 +309,12 @@ class Settings(BaseSettings):
         if self.visas and not (self.visa_issuers and self.providers):
             raise ValueError("visas need visa_issuers, and providers whose people have them")
         return self
+
+    @property
+    def believes_any_proxy(self) -> bool:
+        """Whether every address is taken for that of the proxy in front."""
+        parts = [] if self.proxy is None else [part.strip() for part in self.proxy.split(",")]
+        return any(part == "*" or ip_network(part, strict=False).prefixlen == 0 for part in parts)
 
     @property
     def keys_folder(self) -> Path:

@@ -215,7 +215,7 @@ class ProviderSignIns:
                 f"You signed in at {name}, and no group of yours there has a role here. Nothing was kept of you."
             )
         try:
-            principal = self.identity.admit(found.principal, found.told_at)
+            principal = self.identity.admit(found.principal, found.told_at, found.recognition)
         except IdentityError as error:
             log.warning("somebody who signed in elsewhere is not let in: %s", error)
             raise SignInRefused("Your name here is somebody else's: an operator must look.") from None
@@ -230,7 +230,7 @@ class ProviderSignIns:
         holder = self.sessions.find_holder(record.session_hash)
         if holder is None:
             raise SignInRefused("Your session here has ended meanwhile. Sign in, and fill in the form again.")
-        if found.principal.id != holder.id:
+        if self.identity.attestation.holder_of_identity(found.principal.id) != holder.id:
             raise SignInRefused("Somebody else signed in than whose session it is. Nothing was done.")
         if not found.principal.roles:
             self.sessions.end_by_hash(record.session_hash)

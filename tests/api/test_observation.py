@@ -285,3 +285,28 @@ class TestRates:
             problem(api.get("/v1/keys", token=world.tokens["ben"]), "too-many-requests", 429)  # unknown here as yet
             assert api.get("/v1/keys").status_code == 200
             assert api.get("/healthz", token=None).status_code == 200
+
+
+class TestProxies:
+    @pytest.mark.parametrize("proxy", ["*", "0.0.0.0/0", "10.0.0.1, ::/0"])
+    @pytest.mark.parametrize("last", ["198.51.100.7", "198.51.100.7:4711", "[2001:db8::1]:4711", "2001:db8::1"])
+    def test_where_any_address_is_a_proxy_the_nearest_one_says_who_asks(
+        self, tmp_path: Path, proxy: str, last: str
+    ) -> None:
+        """Whoever asks writes the first addresses, and the proxy that he reaches appends his own."""
+        with open_world(tmp_path, proxy=proxy, failures_per_minute=3) as world:
+            api = world.api(None)
+            statuses = [
+                api.get("/v1/me", token="wrong", headers={"X-Forwarded-For": f"203.0.113.{n}, 192.0.2.9, {last}"})
+                for n in range(5)
+            ]
+            assert [answer.status_code for answer in statuses] == [401, 401, 401, 429, 429]
+            others = {"X-Forwarded-For": "203.0.113.4, 198.51.100.8"}
+            assert api.get("/v1/me", token="wrong", headers=others).status_code == 401
+
+    def test_nobody_s_word_on_who_asks_is_taken_where_no_proxy_is_declared(self, tmp_path: Path) -> None:
+        with open_world(tmp_path, failures_per_minute=1) as world:
+            api = world.api(None)
+            for n, status in enumerate((401, 429)):
+                headers = {"X-Forwarded-For": f"203.0.113.{n}"}
+                assert api.get("/v1/me", token="wrong", headers=headers).status_code == status

@@ -1,6 +1,7 @@
 """The identity providers that settings name: tokens that callers send, held against them."""
 
 import hashlib
+import json
 import re
 import threading
 import time
@@ -15,7 +16,7 @@ from curator_service.identity.oidc.keys import KeySet
 from curator_service.identity.oidc.passports import VisaReader
 from curator_service.identity.oidc.verification import looks_like_jwt, read_issuer, verify
 from curator_service.identity.policy import Role
-from curator_service.identity.repository import Principal, Visa
+from curator_service.identity.repository import Principal, Recognition, Visa
 from curator_service.kit.clock import Clock, timestamp
 from curator_service.kit.names import NAME, make_visible
 from curator_service.settings import IdentityProvider, VisaIssuer
@@ -24,6 +25,8 @@ KEPT_MAX = 4096
 KEPT_S = 300.0
 """After how many seconds a token is verified again: for so long a key counts that its issuer has withdrawn."""
 _SUBJECT_MAX = 255
+_TENANT_OF = {"oid": ("tid",)}
+"""Of claims that hold within a tenant alone, the claim that names the tenant."""
 _TYPES = frozenset({"jwt", "at+jwt"})
 
 
@@ -39,6 +42,7 @@ class SignIn:
         When the provider said so, and until when.
     ends : float
         The same, in seconds since 1970, with what clocks may differ.
+    recognition : Recognition
     is_anew : bool
         Whether the person is known to have proved who that is for this very sign-in, and not for an earlier one.
     """
@@ -47,6 +51,7 @@ class SignIn:
     told_at: str
     expires_at: str
     ends: float
+    recognition: Recognition
     is_anew: bool = False
 
 
@@ -79,6 +84,11 @@ class IdentityProviders:
         self._now, self._fetch = now, fetch
         self._kept: OrderedDict[bytes, tuple[SignIn, float]] = OrderedDict()
         self._lock = threading.Lock()
+
+    def find_rule(self, issuer: str) -> tuple[str, bool] | None:
+        """Return the claim by which an issuer tells people apart, and whether two values of it are two persons."""
+        one = self._providers.get(issuer)
+        return None if one is None else (one.subject_claim, one.tells_people_apart)
 
     def describe(self) -> list[dict[str, Any]]:
         """Return what somebody needs to know to sign in."""
@@ -124,12 +134,14 @@ class IdentityProviders:
         flow = self._flows[name]
         now = self._now()
         claims = flow.redeem(transaction, code, issuer, now)
-        if claims is None or not 0 < len(claims["sub"]) <= _SUBJECT_MAX:
+        principal = None if claims is None else _read_principal(flow.provider, claims)
+        if claims is None or principal is None:
             return None
         made, provider = float(claims["iat"]), flow.provider
         ends = made + provider.lifetime_max_s
         is_anew = is_between(claims.get("auth_time"), began, now, provider.clock_skew_s)
-        return SignIn(_read_principal(provider, claims), _moment(made), _moment(ends), ends, is_anew)
+        recognition = _recognise(provider, claims, f"browser:{flow.client.client_id}")
+        return SignIn(principal, _moment(made), _moment(ends), ends, recognition, is_anew)
 
     def find_fault(self, name: str) -> str:
         """Say why nobody can sign in at a provider with a browser; empty where it can be tried."""
@@ -183,14 +195,14 @@ class IdentityProviders:
             lifetime_max_s=provider.lifetime_max_s,
             now=now,
         )
-        if claims is None or not 0 < len(claims["sub"]) <= _SUBJECT_MAX:
-            return None
-        principal = _read_principal(provider, claims)
-        if not principal.roles:
+        principal = None if claims is None else _read_principal(provider, claims)
+        if claims is None or principal is None or not principal.roles:
             return None
         principal = replace(principal, visas=self._read_visas(provider, claims, text, now))
         ends = float(claims["exp"])
-        return SignIn(principal, _moment(claims["iat"]), _moment(ends), ends + provider.clock_skew_s)
+        client = _read_client(claims)
+        recognition = _recognise(provider, claims, f"token:{client}" if client else "")
+        return SignIn(principal, _moment(claims["iat"]), _moment(ends), ends + provider.clock_skew_s, recognition)
 
     def _read_visas(
         self, provider: IdentityProvider, claims: dict[str, Any], text: str, now: datetime
@@ -221,29 +233,57 @@ def read_roles(provider: IdentityProvider, claims: dict[str, Any]) -> frozenset[
     return frozenset(Role(role) for group in groups if isinstance(group, str) for role in provider.roles.get(group, ()))
 
 
-def _read_principal(provider: IdentityProvider, claims: dict[str, Any]) -> Principal:
-    """Return who a token is of, with the roles of the groups that it states."""
+def _read_principal(provider: IdentityProvider, claims: dict[str, Any]) -> Principal | None:
+    """Return who a token is of, with the roles of the groups that it states; None if it does not say who."""
+    subject = read_subject(claims, provider.subject_claim)
+    if subject is None:
+        return None
+    identity = identity_of(provider.issuer, provider.subject_claim, subject)
     return Principal(
-        principal_id(provider.issuer, claims["sub"]),
-        principal_name(provider.name, provider.issuer, claims["sub"]),
+        identity,
+        principal_name(provider.name, subject[0], identity),
         read_roles(provider, claims),
         shown_name=_shown_name(claims.get(provider.shown_name_claim)),
         issuer=provider.issuer,
     )
 
 
-def principal_id(issuer: str, subject: str) -> str:
-    """Return who somebody is here: a function of issuer and subject, so that no row says who is whom."""
-    return "prn_" + hashlib.sha256(f"curator-principal:1\n{issuer}\n{subject}".encode()).hexdigest()[:24]
+def _recognise(provider: IdentityProvider, claims: dict[str, Any], application: str) -> Recognition:
+    """Return how a token's issuer tells its person from others."""
+    claim, before = provider.subject_claim, provider.subject_claim_before
+    subject = read_subject(claims, before) if before and before != claim else None
+    identity_before = "" if subject is None else identity_of(provider.issuer, before, subject)
+    # Where two subjects are two persons anyway, nothing is noted of applications.
+    return Recognition(claim, "" if provider.tells_people_apart else application, identity_before)
 
 
-def principal_name(provider: str, issuer: str, subject: str) -> str:
+def _read_client(claims: dict[str, Any]) -> str:
+    """Return the application that a token was issued to; empty if it does not say."""
+    stated = (claims.get(name) for name in ("azp", "client_id", "appid", "cid"))
+    found = next((one for one in stated if isinstance(one, str)), "")
+    return found if len(found) <= _SUBJECT_MAX and found.isprintable() else ""
+
+
+def read_subject(claims: dict[str, Any], claim: str) -> tuple[str, ...] | None:
+    """Return what a token says of who somebody is, with the tenant where it holds within that; None if nothing."""
+    said = tuple(claims.get(name) for name in (claim, *_TENANT_OF.get(claim, ())))
+    texts = tuple(one for one in said if isinstance(one, str) and 0 < len(one) <= _SUBJECT_MAX)
+    return texts if len(texts) == len(said) else None
+
+
+def identity_of(issuer: str, claim: str, subject: tuple[str, ...]) -> str:
+    """Return who somebody is by a claim: a function of issuer, claim and subject, so that no row says who is whom."""
+    said = f"1\n{issuer}\n{subject[0]}" if claim == "sub" else f"2\n{json.dumps([issuer, claim, *subject])}"
+    return "prn_" + hashlib.sha256(f"curator-principal:{said}".encode()).hexdigest()[:24]
+
+
+def principal_name(provider: str, subject: str, identity: str) -> str:
     """Return what somebody is called here: the provider's name and the subject, or a digest where that is no name.
 
     A dot stands before a subject and a hyphen before a digest, so that no subject is taken for a digest.
     """
     name = f"{provider}.{subject}"
-    return name if NAME.fullmatch(name) else f"{provider}-{principal_id(issuer, subject)[4:]}"
+    return name if NAME.fullmatch(name) else f"{provider}-{identity[4:]}"
 
 
 def _shown_name(said: object) -> str:

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from curator_service.identity.oidc import keys as oidc_keys
 from curator_service.identity.oidc import providers as oidc_providers
-from curator_service.identity.oidc.providers import IdentityProviders, principal_name
+from curator_service.identity.oidc.providers import IdentityProviders, identity_of, principal_name
 from curator_service.identity.oidc.verification import verify
 from curator_service.identity.policy import Role
 from curator_service.kit.problems import Unavailable
@@ -307,12 +307,15 @@ def test_keys_that_are_none_are_left_out(listed: Any) -> None:
 
 
 def test_names_of_two_people_differ_and_a_subject_is_not_taken_for_another_s_digest() -> None:
-    digest = principal_name("hospital", ISSUER, "with spaces")
+    def name(subject: str, issuer: str = ISSUER) -> str:
+        return principal_name("hospital", subject, identity_of(issuer, "sub", (subject,)))
+
+    digest = name("with spaces")
     assert digest.startswith("hospital-")
     subjects = ["ada", "Ada", "a.da", "x" * 60, "x" * 61, "é", "with spaces", digest[9:], digest]
-    names = {principal_name("hospital", ISSUER, subject) for subject in subjects}
+    names = {name(subject) for subject in subjects}
     assert len(names) == len(subjects)
-    assert principal_name("hospital", ISSUER, "é") != principal_name("hospital", VISAS, "é")
+    assert name("é") != name("é", VISAS)
 
 
 def test_a_shown_name_obeys_no_terminal() -> None:
