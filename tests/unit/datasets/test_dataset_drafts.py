@@ -391,9 +391,9 @@ def test_how_a_file_is_written_is_seen(
 def test_typed_columns_are_drafted_alike(tmp_path: Path) -> None:
     table = pa.table({
         "alive": [True, False, None] * 10,
-        "mass": [1.5, float("nan"), None] * 10,
-        "born": [date(1950, 1, 31)] * 30,
-        "seen": [datetime(2020, 1, 31, 10, 30, tzinfo=UTC)] * 30,
+        "mass": [1.5, float("nan"), 2.5] * 10,
+        "born": [date(1950, 1, 31), date(1960, 1, 31)] * 15,
+        "seen": [datetime(2020, 1, day, 10, 30, tzinfo=UTC) for day in (30, 31)] * 15,
         "grade": [1, 2, None] * 10,
         "tags": [["a"]] * 30,
     })  # fmt: skip
