@@ -14,8 +14,8 @@ from sqlalchemy import make_url
 from support import PERSONS, ROWS, World, body, csv_text, manifest_text, open_world
 from typer.testing import CliRunner
 
-from curator_service.cli.catalogue import name_database
 from curator_service.cli.main import app
+from curator_service.kit.db import name_database
 
 POPULATION = ["populations", "create", "village", "--adjacency", "add_remove"]
 BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
