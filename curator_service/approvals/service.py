@@ -53,6 +53,7 @@ from curator_service.ledger.repository import Population, find_population
 from curator_service.ledger.service import (
     LedgerService,
     PopulationError,
+    check_delta,
     open_population,
     plan_population,
     units_of_limit,
@@ -163,6 +164,8 @@ class ApprovalService:
         if account is None:
             raise NotFound("There is no population of this name.")
         try:
+            if (limit.delta or 0.0) > account.delta:
+                check_delta(limit.delta)
             units = units_of_limit(account.accountant, limit)
         except PopulationError as error:
             raise RequestInvalid.at("/limit", str(error)) from None

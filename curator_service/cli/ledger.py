@@ -30,6 +30,14 @@ def create(
     mu: Annotated[float | None, typer.Option(help="Budget as mu of Gaussian differential privacy.")] = None,
     rho: Annotated[float | None, typer.Option(help="Budget as rho = mu²/2 of zero-concentrated DP.")] = None,
     accountant: Annotated[str, typer.Option(help="gdp, zcdp or pure; fixed for good.")] = "gdp",
+    accept_large_delta: Annotated[
+        bool,
+        typer.Option(
+            "--accept-large-delta",
+            help="Accept a delta above 1e-4: with up to that probability nothing protects a person, and a row may be "
+            "published as it is.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Create a population with its one budget."""
@@ -45,7 +53,7 @@ def create(
         price = Price(epsilon, delta if epsilon is not None else None, mu, rho)
     except ValueError:
         fail("delta must be at least 1e-15 and below 1")
-    with open_curator(to_write=True) as curator:
+    with open_curator(to_write=True, creates=True) as curator:
         population = curator.ledger.create_population(
             name,
             adjacency=adjacency,
@@ -53,6 +61,7 @@ def create(
             limit=price,
             delta=DEFAULT_VIEW_DELTA if delta is None else delta,
             actor=actor(),
+            accepts_delta=accept_large_delta,
         )
     emit(render_budget(population), as_json=as_json, table=_budget_table([population]))
 

@@ -184,7 +184,7 @@ def find_access(versions: VersionService, identifier: str) -> Access:
     with ledger.database.snapshot() as connection:
         datasets, changes = repository.list_datasets(connection, granted_to=None), repository.list_changes(connection)
         chains = [(found, _read_chain(ledger, connection, found)) for found in list_populations(connection)]
-    searched = [dataset for dataset in datasets if tells_persons_apart(storage, dataset)]
+    searched = [dataset for dataset in datasets if tells_persons_apart(storage, dataset, identifier)]
     held = tuple(find_person(storage, keys, datasets, identifier, changes))
     erasures = _find_erasures(changes, make_pseudonyms(keys, identifier))
     replaced = {change.dataset_id for change in changes if change.act == REPLACE and change.version is not None}

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import (
+    URL,
     ClauseElement,
     Dialect,
     Engine,
@@ -40,9 +42,12 @@ BUSY_TIMEOUT_MS = 30_000
 SERVICE_GROUP = "curator_service"
 """The role of PostgreSQL that may do the service's work, and change no history; a migration makes it."""
 CONNECTIONS_PER_POOL = 8
-"""Connections to PostgreSQL of each of a worker's two pools."""
+"""Connections to PostgreSQL of each of a worker's two pools; one more shows whether it can write."""
+PROBE_MS = 3_000
+"""For how long a write that shows whether one is possible may wait, in milliseconds."""
 
 
+_BOUNDS = f"SET LOCAL lock_timeout = {PROBE_MS}; SET LOCAL statement_timeout = {PROBE_MS}"
 DATABASE_ERRORS = (sqlite3.Error, psycopg.Error, SQLAlchemyError)
 """What the drivers and the pool raise: whether a commit that ends so has happened is not known."""
 
@@ -50,6 +55,12 @@ DATABASE_ERRORS = (sqlite3.Error, psycopg.Error, SQLAlchemyError)
 def is_retryable(error: BaseException) -> bool:
     """Tell whether a unit of work was undone for its moment alone: a deadlock, or a conflict with another one."""
     return isinstance(error, psycopg.errors.DeadlockDetected | psycopg.errors.SerializationFailure)
+
+
+def is_busy(error: BaseException) -> bool:
+    """Tell whether the embedded database was locked by somebody else."""
+    cause = getattr(error, "orig", error)
+    return getattr(cause, "sqlite_errorcode", 0) & 0xFF in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
 _SQLITE_OF_DISK = {
@@ -154,6 +165,7 @@ class Database:
         self._writer = create_engine(parsed, **options, **level)
         # Reads outside a unit of work need no transaction: one statement, one snapshot.
         self._reader = create_engine(parsed, isolation_level="AUTOCOMMIT", pool_reset_on_return=None, **options)
+        self._prober = create_engine(parsed, **options | {"pool_size": 1, "max_overflow": 0}, **level)
         # A commit of one connection to the embedded database voids what every other one has in its cache.
         self._read_by = self._writer if self.is_sqlite else self._reader
         self._local = threading.local()
@@ -165,12 +177,13 @@ class Database:
         # SQLite has one writer, and lets others sleep and try again: within a process, waiting in line is fairer.
         self._turn = threading.Lock() if self.is_sqlite else None
         if self.is_sqlite:
-            for engine in (self._writer, self._reader):
+            for engine in (self._writer, self._reader, self._prober):
                 event.listen(engine, "connect", self._open_sqlite)
+            event.listen(self._prober, "connect", _wait_briefly)
             event.listen(self._writer, "begin", _begin_immediate)
         else:
             event.listen(self._writer, "connect", _configure_postgres)
-            for engine in (self._writer, self._reader):
+            for engine in (self._writer, self._reader, self._prober):
                 event.listen(engine, "do_connect", _connect_postgres)
                 event.listen(engine, "connect", _plan_by_keys)
 
@@ -213,6 +226,41 @@ class Database:
             raise
         finally:
             self._local.writing = False
+
+    def can_write(self, write: Callable[[Connection], object]) -> bool:
+        """Commit a write; tell whether that is possible now, or was for somebody else meanwhile.
+
+        It has a connection of its own and waits in no line, so that no crowd of requests keeps it waiting. Where the
+        embedded database is locked all the time, whoever else commits shows that it is by a crowd.
+
+        Parameters
+        ----------
+        write : callable
+            Runs statements.
+        """
+        try:
+            self.check_file()
+            with closing(Connection(self._prober)) as connection:
+                seen = self._find_version(connection)
+                try:
+                    connection.run("BEGIN IMMEDIATE" if self.is_sqlite else _BOUNDS)
+                    write(connection)
+                    connection.commit()
+                except BaseException as error:
+                    connection.undo()
+                    if is_busy(error):
+                        return self._find_version(connection) != seen
+                    raise
+        except DATABASE_ERRORS:
+            return False
+        return True
+
+    def _find_version(self, connection: Connection) -> object:
+        """Return what changes for a connection with each commit of another; None where nobody waits for others."""
+        if not self.is_sqlite:
+            return None
+        with closing(connection.cursor()) as cursor:
+            return cursor.execute("PRAGMA data_version").fetchone()
 
     def check_file(self) -> None:
         """Check that the embedded database's files are those that this process has open.
@@ -360,6 +408,14 @@ class Database:
             current = MigrationContext.configure(connection).get_current_revision()
         return current, _head_revision()
 
+    def now(self) -> datetime:
+        """Return the clock of the database's server; of the embedded database, this machine's."""
+        if self.is_sqlite:
+            return datetime.now(UTC)
+        with self._reader.connect() as connection:
+            moment: datetime = connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
+        return moment
+
     def has_group(self) -> bool:
         """Tell whether the group that the service needs on PostgreSQL has its rights; the embedded one needs none."""
         if self.is_sqlite:
@@ -370,8 +426,8 @@ class Database:
 
     def dispose(self) -> None:
         """Close every pooled connection."""
-        self._writer.dispose()
-        self._reader.dispose()
+        for engine in (self._writer, self._reader, self._prober):
+            engine.dispose()
         with self._opening:
             self._files, self.fault = {}, ""
             if self._holder is not None:
@@ -382,6 +438,25 @@ class Database:
     def engine(self) -> Engine:
         """The engine of units of work, for what SQLAlchemy itself reads or writes."""
         return self._writer
+
+
+def is_absent(url: URL) -> bool:
+    """Tell whether an embedded database's file is not there, or empty: opening it would make one."""
+    if url.get_backend_name() != "sqlite" or not url.database:
+        return False
+    try:
+        return os.stat(url.database).st_size == 0
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+
+
+def name_database(url: URL) -> str:
+    """Return which database it is, without who logs in, or how."""
+    if url.host is None:
+        return f"{url.get_backend_name()}, {url.database}"
+    return f"{url.get_backend_name()}, {url.database} on {url.host}"
 
 
 class Statement:
@@ -565,6 +640,11 @@ def _plan_by_keys(connection: Any, _record: Any) -> None:
     cursor.execute("SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off; SET jit = off")
     cursor.close()
     connection.commit()
+
+
+def _wait_briefly(connection: Any, _record: Any) -> None:
+    with closing(connection.cursor()) as cursor:
+        cursor.execute(f"PRAGMA busy_timeout={PROBE_MS}")
 
 
 def _begin_immediate(connection: Any) -> None:

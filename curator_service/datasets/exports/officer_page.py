@@ -193,7 +193,7 @@ def _dataset(dataset: Dataset, access: Access, records: Mapping[str, Mapping[str
         ("data subjects", _declared(record["data_subjects"])),
         ("provenance", _declared(None if catalogue is None else catalogue.provenance)),
         ("retention", _period(record["retention"])),
-        ("told apart by", said(str(manifest.subject))),
+        ("told apart by", said(", ".join(manifest.subject_columns) or "None")),
         ("identifier", _IDENTIFIED if dataset.id in access.identified else "not stored, but for a keyed pseudonym"),
         ("version", f"{dataset.version}, since {dataset.cut_at or 'a restore'}; the next one {access.due[dataset.id]}"),
         *(

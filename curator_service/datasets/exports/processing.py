@@ -118,7 +118,7 @@ def describe_dataset(dataset: Dataset, holdings: Holdings) -> dict[str, Any]:
         "legal_basis": declared.legal_basis,
         "data_subjects": declared.population_coverage,
         "rows_per_person": manifest.rows_per_person,
-        "subject": manifest.subject,
+        "subject": ", ".join(manifest.subject_columns) or None,
         "identifiers_kept": dataset.id in holdings.identified,
         "data": [{"name": c.name, "unit": c.unit, "description": c.description} for c in manifest.columns],
         "recipients": [_recipient(principal) for principal in holdings.principals if principal.name in granted],
