@@ -42,6 +42,28 @@ SERVICE_GROUP = "curator_service"
 CONNECTIONS_PER_POOL = 8
 """Connections to PostgreSQL of each of a worker's two pools."""
 
+# A pooler such as PgBouncer may give each transaction another session. So every setting is one of the transaction, and
+# comes with its BEGIN, in one exchange with the server.
+_BY_KEYS = (
+    "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off; "
+    "SET LOCAL jit = off"
+)
+"""Each statement follows an index, in its order, and reads a few rows.
+
+Without statistics, as of a new table, PostgreSQL guesses that few rows stand behind a key that thousands share, reads
+all of them, and sorts them.
+"""
+_POSTGRES_WRITE = (
+    f"BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE; {_BY_KEYS}; SET LOCAL lock_timeout = {BUSY_TIMEOUT_MS}; "
+    f"SET LOCAL idle_in_transaction_session_timeout = {BUSY_TIMEOUT_MS}; "
+    "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'"
+)
+"""The conditional UPDATE waits for a competing one and then sees what it left: that is READ COMMITTED. The timeouts bound
+how long a worker that hangs keeps others waiting. A commit is durable: a server's default of ``off`` is undone, and any
+stronger one left."""
+_POSTGRES_READ = f"BEGIN ISOLATION LEVEL READ COMMITTED, READ ONLY; {_BY_KEYS}"
+_POSTGRES_SNAPSHOT = f"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; {_BY_KEYS}"
+
 
 DATABASE_ERRORS = (sqlite3.Error, psycopg.Error, SQLAlchemyError)
 """What the drivers and the pool raise: whether a commit that ends so has happened is not known."""
@@ -149,11 +171,11 @@ class Database:
         else:
             # Threads wait for a connection: a worker must not use up what the server grants to all of them.
             options |= {"pool_pre_ping": True, "pool_size": CONNECTIONS_PER_POOL, "max_overflow": 0}
-        # The conditional UPDATE waits for a competing one and then sees what it left: that is READ COMMITTED.
-        level: dict[str, Any] = {} if self.is_sqlite else {"isolation_level": "READ COMMITTED"}
-        self._writer = create_engine(parsed, **options, **level)
-        # Reads outside a unit of work need no transaction: one statement, one snapshot.
-        self._reader = create_engine(parsed, isolation_level="AUTOCOMMIT", pool_reset_on_return=None, **options)
+            # A prepared statement belongs to a session, and a pooler changes sessions.
+            options |= {"connect_args": {"prepare_threshold": None}}
+        # Transactions begin where this module says so.
+        self._writer = create_engine(parsed, isolation_level="AUTOCOMMIT", **options)
+        self._reader = create_engine(parsed, isolation_level="AUTOCOMMIT", **options)
         # A commit of one connection to the embedded database voids what every other one has in its cache.
         self._read_by = self._writer if self.is_sqlite else self._reader
         self._local = threading.local()
@@ -167,12 +189,10 @@ class Database:
         if self.is_sqlite:
             for engine in (self._writer, self._reader):
                 event.listen(engine, "connect", self._open_sqlite)
-            event.listen(self._writer, "begin", _begin_immediate)
         else:
-            event.listen(self._writer, "connect", _configure_postgres)
             for engine in (self._writer, self._reader):
                 event.listen(engine, "do_connect", _connect_postgres)
-                event.listen(engine, "connect", _plan_by_keys)
+        event.listen(self._writer, "begin", self._begin_for_sqlalchemy)
 
     @property
     def is_sqlite(self) -> bool:
@@ -199,8 +219,7 @@ class Database:
             self.check_file()
             with self._in_line(), closing(Connection(self._writer)) as connection:
                 try:
-                    if self.is_sqlite:
-                        connection.run("BEGIN IMMEDIATE")
+                    connection.run(self._write)
                     yield connection
                     connection.commit()
                 except BaseException:
@@ -246,6 +265,15 @@ class Database:
                 self._hold(self.url.database)
         _configure_sqlite(connection, record)
 
+    @property
+    def _write(self) -> str:
+        """What a unit of work begins with."""
+        return "BEGIN IMMEDIATE" if self.is_sqlite else _POSTGRES_WRITE
+
+    def _begin_for_sqlalchemy(self, connection: Any) -> None:
+        """Begin a transaction of SQLAlchemy's own as a unit of work begins."""
+        connection.connection.cursor().execute(self._write)
+
     def _hold(self, database: str) -> None:
         """Keep one connection open and note its files: SQLite removes the log when the last one of all is closed."""
         holder = sqlite3.connect(database, check_same_thread=False)  # `dispose` closes it, in whatever thread
@@ -276,12 +304,27 @@ class Database:
     def read(self) -> Iterator[Connection]:
         """Open a connection for single statements that only read; within `shared_read`, the one of this thread."""
         if not getattr(self._local, "shared_read", False):
-            with closing(Connection(self._read_by)) as connection:
+            with closing(self._open_to_read()) as connection:
                 yield connection
             return
         if self._local.connection is None:
-            self._local.connection = Connection(self._read_by)
-        yield self._local.connection
+            self._local.connection = self._open_to_read()
+        try:
+            yield self._local.connection
+        except DATABASE_ERRORS:
+            self.give_back()  # a transaction in which a statement failed runs no other
+            raise
+
+    def _open_to_read(self) -> Connection:
+        """Open a connection for statements that each see what was committed before them."""
+        connection = Connection(self._read_by)
+        if not self.is_sqlite:  # there one statement needs no transaction
+            try:
+                connection.run(_POSTGRES_READ)
+            except BaseException:
+                connection.close()
+                raise
+        return connection
 
     @contextmanager
     def shared_read(self) -> Iterator[None]:
@@ -304,7 +347,7 @@ class Database:
     def snapshot(self) -> Iterator[Connection]:
         """Open a read of many statements that all see one instant; writers go on."""
         with closing(Connection(self._read_by)) as connection:
-            connection.run("BEGIN" if self.is_sqlite else "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            connection.run("BEGIN" if self.is_sqlite else _POSTGRES_SNAPSHOT)
             try:
                 yield connection
             finally:
@@ -510,7 +553,7 @@ def _head_revision() -> str | None:
 
 
 def _configure_sqlite(connection: Any, _record: Any) -> None:
-    connection.isolation_level = None  # we say BEGIN ourselves, see _begin_immediate
+    connection.isolation_level = None  # every BEGIN is said here
     cursor = connection.cursor()
     cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
     cursor.execute("PRAGMA journal_mode=WAL")
@@ -527,34 +570,3 @@ def _connect_postgres(dialect: Dialect, _record: Any, arguments: Any, named: Any
         return dialect.connect(*arguments, **named)
     except OSError as error:
         raise psycopg.OperationalError(f"no connection: {error.strerror}") from None
-
-
-def _configure_postgres(connection: Any, _record: Any) -> None:
-    """Commit durably, and bound how long a worker that hangs may keep others waiting.
-
-    A server's default of ``off`` is undone, and any stronger one left: nothing leaves before it is durable.
-    """
-    cursor = connection.cursor()
-    cursor.execute(f"SET lock_timeout = {BUSY_TIMEOUT_MS}")
-    cursor.execute(f"SET idle_in_transaction_session_timeout = {BUSY_TIMEOUT_MS}")
-    cursor.execute("SHOW synchronous_commit")
-    if cursor.fetchone()[0] == "off":
-        cursor.execute("SET synchronous_commit = on")
-    cursor.close()
-    connection.commit()
-
-
-def _plan_by_keys(connection: Any, _record: Any) -> None:
-    """Let every statement go along an index, in its order: each has one, and what it asks for is a few rows.
-
-    Without statistics, as of a new table, a server would guess that few rows stand behind a key that thousands share,
-    read all of them, and sort them. And what it never means to do, it need not compile.
-    """
-    cursor = connection.cursor()
-    cursor.execute("SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off; SET jit = off")
-    cursor.close()
-    connection.commit()
-
-
-def _begin_immediate(connection: Any) -> None:
-    connection.connection.cursor().execute("BEGIN IMMEDIATE")
