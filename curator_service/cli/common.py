@@ -36,7 +36,7 @@ from curator_service.identity.policy import Action
 from curator_service.identity.repository import Principal
 from curator_service.identity.service import IdentityError
 from curator_service.kinds.registry import KINDS
-from curator_service.kit.db import SchemaError
+from curator_service.kit.db import PoolerError, SchemaError
 from curator_service.kit.names import make_visible
 from curator_service.kit.problems import Problem
 from curator_service.kit.spelling import is_unicode
@@ -179,7 +179,7 @@ def open_curator(*, current_schema: bool = True, to_write: bool = False) -> Iter
         if to_write and (reason := curator.start()):
             fail(f"the curator is sealed: {reason}. Nothing is written until `curator restore --reconcile`")
         yield curator
-    except (*_ERRORS, SchemaError) as error:
+    except (*_ERRORS, PoolerError, SchemaError) as error:
         fail(str(error))
     except Problem as error:
         fail(error.detail)

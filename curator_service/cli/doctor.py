@@ -22,7 +22,7 @@ from curator_service.container import Curator, make_curator
 from curator_service.exposure import find_exposures
 from curator_service.kinds.registry import KINDS
 from curator_service.kit.clock import timestamp, utc_now
-from curator_service.kit.db import DATABASE_ERRORS, SchemaError
+from curator_service.kit.db import DATABASE_ERRORS, PoolerError, SchemaError
 from curator_service.kit.milestones import Milestone, find
 from curator_service.ledger.chain.signing import SigningError
 from curator_service.ledger.trust.anchor import AnchorError
@@ -132,6 +132,9 @@ def _curator(curator: Curator, settings: Settings) -> Iterator[Finding]:
             yield Finding("schema", CARE, "the database is empty", "the first command makes it")
         else:
             yield Finding("schema", ILL, str(error), "curator backup FILE, then curator db upgrade")
+        return
+    except PoolerError as error:
+        yield Finding("database", ILL, str(error))
         return
     except DATABASE_ERRORS:
         yield Finding("database", ILL, "does not answer", "start it, and check CURATOR_DATABASE_URL")

@@ -54,13 +54,16 @@ Without statistics, as of a new table, PostgreSQL guesses that few rows stand be
 all of them, and sorts them.
 """
 _POSTGRES_WRITE = (
-    f"BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE; {_BY_KEYS}; SET LOCAL lock_timeout = {BUSY_TIMEOUT_MS}; "
+    f"BEGIN ISOLATION LEVEL READ COMMITTED; {_BY_KEYS}; SET LOCAL lock_timeout = {BUSY_TIMEOUT_MS}; "
     f"SET LOCAL idle_in_transaction_session_timeout = {BUSY_TIMEOUT_MS}; "
     "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'"
 )
-"""The conditional UPDATE waits for a competing one and then sees what it left: that is READ COMMITTED. The timeouts bound
-how long a worker that hangs keeps others waiting. A commit is durable: a server's default of ``off`` is undone, and any
-stronger one left."""
+"""Settings of a unit of work.
+
+A conditional UPDATE waits for a competing one and then sees its result: that is READ COMMITTED. The timeouts bound how
+long a worker that hangs keeps others waiting. A commit is durable: a server's default of ``off`` is undone, and any
+stronger one left.
+"""
 _POSTGRES_READ = f"BEGIN ISOLATION LEVEL READ COMMITTED, READ ONLY; {_BY_KEYS}"
 _POSTGRES_SNAPSHOT = f"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; {_BY_KEYS}"
 
@@ -149,6 +152,10 @@ class SchemaError(ValueError):
     """The database's schema is not the one of this version."""
 
 
+class PoolerError(ValueError):
+    """A pooler between the curator and PostgreSQL does not keep transactions together."""
+
+
 class Database:
     """One database, embedded SQLite or PostgreSQL, through the same code.
 
@@ -189,10 +196,11 @@ class Database:
         if self.is_sqlite:
             for engine in (self._writer, self._reader):
                 event.listen(engine, "connect", self._open_sqlite)
+            event.listen(self._writer, "begin", functools.partial(_begin, "BEGIN IMMEDIATE"))
         else:
-            for engine in (self._writer, self._reader):
+            for engine, begin in ((self._writer, _POSTGRES_WRITE), (self._reader, _POSTGRES_READ)):
+                event.listen(engine, "begin", functools.partial(_begin, begin))
                 event.listen(engine, "do_connect", _connect_postgres)
-        event.listen(self._writer, "begin", self._begin_for_sqlalchemy)
 
     @property
     def is_sqlite(self) -> bool:
@@ -219,7 +227,8 @@ class Database:
             self.check_file()
             with self._in_line(), closing(Connection(self._writer)) as connection:
                 try:
-                    connection.run(self._write)
+                    connection.run("BEGIN IMMEDIATE" if self.is_sqlite else _POSTGRES_WRITE)
+                    self._local.unit = connection
                     yield connection
                     connection.commit()
                 except BaseException:
@@ -231,7 +240,7 @@ class Database:
                 self.failed_at = time.monotonic()
             raise
         finally:
-            self._local.writing = False
+            self._local.writing, self._local.unit = False, None
 
     def check_file(self) -> None:
         """Check that the embedded database's files are those that this process has open.
@@ -265,15 +274,6 @@ class Database:
                 self._hold(self.url.database)
         _configure_sqlite(connection, record)
 
-    @property
-    def _write(self) -> str:
-        """What a unit of work begins with."""
-        return "BEGIN IMMEDIATE" if self.is_sqlite else _POSTGRES_WRITE
-
-    def _begin_for_sqlalchemy(self, connection: Any) -> None:
-        """Begin a transaction of SQLAlchemy's own as a unit of work begins."""
-        connection.connection.cursor().execute(self._write)
-
     def _hold(self, database: str) -> None:
         """Keep one connection open and note its files: SQLite removes the log when the last one of all is closed."""
         holder = sqlite3.connect(database, check_same_thread=False)  # `dispose` closes it, in whatever thread
@@ -302,7 +302,15 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Open a connection for single statements that only read; within `shared_read`, the one of this thread."""
+        """Open a connection for single statements that only read.
+
+        Within a unit of work of this thread it is the unit's: to wait for a second one while others wait for the first
+        would be a deadlock, where a pooler has few. Within `shared_read` it is the one of this thread.
+        """
+        unit: Connection | None = getattr(self._local, "unit", None)
+        if unit is not None:
+            yield unit
+            return
         if not getattr(self._local, "shared_read", False):
             with closing(self._open_to_read()) as connection:
                 yield connection
@@ -398,9 +406,22 @@ class Database:
                 connection.run("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def revisions(self) -> tuple[str | None, str | None]:
-        """Return the schema's revision and the migrations' head."""
-        with self._reader.connect() as connection:
-            current = MigrationContext.configure(connection).get_current_revision()
+        """Return the schema's revision and the migrations' head.
+
+        Raises
+        ------
+        PoolerError
+            If a pooler refuses transactions.
+        """
+        try:
+            with self._reader.connect() as connection:
+                current = MigrationContext.configure(connection).get_current_revision()
+        except DATABASE_ERRORS as error:
+            if "statement pooling" not in str(error):
+                raise
+            raise PoolerError(
+                "the pooler in CURATOR_DATABASE_URL refuses transactions; set its pool_mode to transaction or session"
+            ) from None
         return current, _head_revision()
 
     def has_group(self) -> bool:
@@ -570,3 +591,8 @@ def _connect_postgres(dialect: Dialect, _record: Any, arguments: Any, named: Any
         return dialect.connect(*arguments, **named)
     except OSError as error:
         raise psycopg.OperationalError(f"no connection: {error.strerror}") from None
+
+
+def _begin(statements: str, connection: Any) -> None:
+    """Begin a transaction of SQLAlchemy's own as those of this module begin."""
+    connection.connection.cursor().execute(statements)

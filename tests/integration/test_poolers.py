@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,11 @@ import psycopg
 import pytest
 from poolers import open_pooler
 from scenes import BUDGET_OF, QUOTES, RELEASES, RESERVATIONS, box
-from support import Api, World, ZeroNoise, open_world, service_url
+from support import Api, World, ZeroNoise, make_rows, open_world, service_url
+from typer.testing import CliRunner
 
+from curator_service.cli.main import app
+from curator_service.container import make_curator
 from curator_service.kit.db import Connection
 from curator_service.privacy.accountant import Price
 
@@ -69,3 +73,24 @@ def test_requests_at_once_are_answered_each_with_its_own(pooled: World, monkeypa
     assert set(commits) == {("on", "30s")}
     assert pooled.curator.ledger.verify("town").reason == ""
     assert pooled.discrepancies() == []
+
+
+def test_a_unit_of_work_needs_one_connection(tmp_path: Path, postgres_url: str) -> None:
+    """Where a pooler has one connection to the server, a unit of work that waits for a second one waits for itself."""
+    with open_world(tmp_path, url=postgres_url) as world, open_pooler(tmp_path, postgres_url, size=1) as url:
+        owner = replace(world, curator=make_curator(world.settings.model_copy(update={"database_url": url})))
+        with closing(owner.curator):
+            owner.register("another", "town", make_rows(40, seed=9))
+        assert world.curator.ledger.verify("town").reason == ""
+
+
+def test_a_pooler_that_refuses_transactions_is_refused_at_the_start(
+    tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_pooler(tmp_path, postgres_url, mode="statement") as url:
+        monkeypatch.setenv("CURATOR_DATABASE_URL", url)
+        monkeypatch.setenv("CURATOR_DATA_DIR", str(tmp_path / "data"))
+        for command in (["populations", "list"], ["db", "upgrade"], ["doctor", "--json"]):
+            ended = CliRunner().invoke(app, command)
+            assert ended.exit_code != 0, command
+            assert "set its pool_mode to transaction or session" in " ".join(ended.output.split()), command

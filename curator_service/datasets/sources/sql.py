@@ -125,7 +125,7 @@ class CopySource(CsvSource):
         if self._connection is not None:
             self._connection.execute("ROLLBACK TO SAVEPOINT begun")  # a copy that was left is cancelled
         else:
-            self._connection = psycopg.connect(self._url)
+            self._connection = psycopg.connect(self._url, prepare_threshold=None)
             for statement in _SETTINGS:
                 self._connection.execute(statement)
             # Of more than one statement nothing is prepared: nothing ends the transaction that may not write.

@@ -103,9 +103,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("writer", WRITERS)
-def test_a_codec_of_a_writer_is_read(
-    tmp_path: Path, expected: dict[str, list[Any]], writer: str, codec: str
-) -> None:
+def test_a_codec_of_a_writer_is_read(tmp_path: Path, expected: dict[str, list[Any]], writer: str, codec: str) -> None:
     path = tmp_path / "rows.parquet"
     WRITERS[writer](path, codec)
     assert len(expected["age"]) == ROWS
