@@ -26,7 +26,7 @@ THREADS, ROUNDS = 8, 6
 
 @pytest.fixture(params=["transaction", "session"])
 def pooled(request: pytest.FixtureRequest, tmp_path: Path, postgres_url: str) -> Iterator[World]:
-    """Return a world whose server reaches a database, which commits before it is durable by default, through a pooler."""
+    """Return a world that is served through a pooler; its database commits before it is durable by default."""
     with open_world(tmp_path, url=postgres_url, limit=Price(mu=50.0), noise=ZeroNoise()) as world:
         assert world.settings.database_url is not None
         with psycopg.connect(world.settings.database_url, autocommit=True) as connection:
