@@ -12,20 +12,23 @@ import os
 import re
 import shutil
 import tarfile
-from collections.abc import Iterator
-from contextlib import closing, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from sqlalchemy import ColumnElement, MetaData, Table, func, insert, select, update
 
-from curator_service.container import Curator
+from curator_service.container import Curator, make_curator
 from curator_service.datasets.snapshot import Registered
 from curator_service.kit.clock import timestamp
 from curator_service.kit.db import Connection, SchemaError, Statement, check_revision
 from curator_service.kit.files import is_named, lock, sync
+from curator_service.settings import Settings
 
-FORMAT = 1
+FORMAT = 2
+PIECE_BYTES = 2**20
+"""Rows of a table are written and read in pieces of about this size: a table may be larger than memory."""
 _ABOUT = "backup.json"
 _FOLDER = re.compile(r"ds_[0-9a-f]{24}(\.[0-9a-f]{12})?")
 _NOT_STORED = frozenset({"workers", "browser_sessions", "sign_ins", "alembic_version"})
@@ -106,20 +109,18 @@ def _write(curator: Curator, file: BinaryIO) -> dict[str, Any]:
 
 def _write_tables(curator: Curator, archive: tarfile.TarFile) -> dict[str, Any]:
     current, _head = curator.database.revisions()
-    counts, digests, datasets = {}, {}, []
+    counts: dict[str, int] = {}
+    digests: dict[str, str] = {}
+    datasets: list[str] = []
     tables = _tables(curator)
     with curator.database.snapshot() as connection:
         for table in tables:
-            text = "".join(f"{line}\n" for line in _lines(connection, table)).encode()
-            counts[table.name], digests[f"tables/{table.name}.jsonl"] = (
-                text.count(b"\n"),
-                hashlib.sha256(text).hexdigest(),
-            )
-            _add(archive, f"tables/{table.name}.jsonl", text)
-            if table.name == "datasets":
-                datasets += _list_folders(text)
-            if table.name == "changes":
-                datasets += _list_waiting(text)
+            counts[table.name] = 0
+            for number, piece in enumerate(_pieces(_rows(connection, table, datasets))):
+                counts[table.name] += piece.count(b"\n")
+                name = f"tables/{table.name}/{number:08}.jsonl"
+                digests[name] = hashlib.sha256(piece).hexdigest()
+                _add(archive, name, piece)
     moment = timestamp(curator.ledger.now())
     return {
         "format": FORMAT,
@@ -131,15 +132,28 @@ def _write_tables(curator: Curator, archive: tarfile.TarFile) -> dict[str, Any]:
     }
 
 
-def _list_folders(text: bytes) -> list[str]:
-    rows = [json.loads(line) for line in text.splitlines()]
-    return [row.get("folder", row["id"]) for row in rows if not row.get("retired_at")]
+def _pieces(rows: Iterable[dict[str, Any]]) -> Iterator[bytes]:
+    """Yield rows as lines of JSON, as many at once as a piece has room for."""
+    lines: list[bytes] = []
+    size = 0
+    for row in rows:
+        lines.append(f"{json.dumps(row, ensure_ascii=False)}\n".encode())
+        size += len(lines[-1])
+        if size >= PIECE_BYTES:
+            yield b"".join(lines)
+            lines, size = [], 0
+    if lines:
+        yield b"".join(lines)
 
 
-def _list_waiting(text: bytes) -> list[str]:
-    """Return the folders of rows that wait for a cut."""
-    waiting = [row for row in map(json.loads, text.splitlines()) if row["version"] is None]
-    return [content["folder"] for content in (json.loads(row["content"]) for row in waiting) if "folder" in content]
+def _find_folder(table: str, row: dict[str, Any]) -> str | None:
+    """Return the folder of rows that a dataset has now, or that waits for a cut."""
+    if table == "datasets" and not row.get("retired_at"):
+        return str(row.get("folder", row["id"]))
+    if table == "changes" and row["version"] is None:
+        folder: str | None = json.loads(row["content"]).get("folder")
+        return folder
+    return None
 
 
 def _tables(curator: Curator) -> list[Table]:
@@ -148,14 +162,18 @@ def _tables(curator: Curator) -> list[Table]:
     return [table for table in metadata.sorted_tables if table.name not in _NOT_STORED]
 
 
-def _lines(connection: Connection, table: Table) -> Iterator[str]:
+def _rows(connection: Connection, table: Table, folders: list[str]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a table, and note the folders that they name."""
     keys: list[ColumnElement[Any]] = list(table.primary_key.columns)
     if "study_id" in table.columns:  # an analyst's reservation stands before the jobs that draw on it
         keys.insert(0, table.columns["study_id"].is_not(None))
     names = table.columns.keys()
-    with closing(Statement(select(table).order_by(*keys)).execute(connection)) as cursor:
-        while (row := cursor.fetchone()) is not None:
-            yield json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False)
+    for values in Statement(select(table).order_by(*keys)).stream(connection):
+        row = dict(zip(names, values, strict=True))
+        folder = _find_folder(table.name, row)
+        if folder is not None:
+            folders.append(folder)
+        yield row
 
 
 def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
@@ -190,16 +208,54 @@ def read_backup(curator: Curator, path: Path) -> dict[str, Any]:
                 file = archive.extractfile(name)
                 if file is None or hashlib.file_digest(file, "sha256").hexdigest() != digest:  # type: ignore[arg-type]
                     raise BackupError(f"{path}: {name} is not as it was written")
-            tables = {name: _member(archive, f"tables/{name}.jsonl") for name in about["rows"]}
             _check_empty(curator)
             _restore_rows(curator, archive, about)
-            _restore_tables(curator, about["revision"], tables)
+            _restore_tables(curator, archive, about)
     except (tarfile.TarError, KeyError, ValueError, OSError) as error:
         if isinstance(error, BackupError | SchemaError):
             raise
         raise BackupError(f"{path} is not a whole backup ({type(error).__name__})") from None
     curator.database.upgrade()
     return dict(about)
+
+
+@contextmanager
+def rehearse(settings: Settings, path: Path) -> Iterator[tuple[Curator, dict[str, Any]]]:
+    """Restore a backup for the time of a block, into a folder of its own that is removed at the end.
+
+    The curator there has no private key and no anchor: nothing of it can be signed, and it is never unsealed.
+
+    Parameters
+    ----------
+    settings : Settings
+        The folder is made in the data folder, which has room for rows.
+    path : Path
+
+    Raises
+    ------
+    BackupError, SchemaError
+        As of `read_backup`; also while another rehearsal is under way.
+    """
+    settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    held = lock(settings.data_dir / ".rehearsal-lock", os.O_CREAT)
+    if held is None:
+        raise BackupError("another rehearsal is under way in this data folder; wait for its end")
+    folder = settings.data_dir / "rehearsal"
+    try:
+        if folder.exists():  # a rehearsal that was killed left it
+            shutil.rmtree(folder)
+        folder.mkdir(mode=0o700)
+        alone = {"data_dir": folder / "data", "keys_dir": folder / "keys", "anchor_dir": folder / "anchor"}
+        elsewhere = dict.fromkeys(("database_url", "database_password_file", "subject_key_file"))
+        curator = make_curator(settings.model_copy(update=alone | elsewhere))
+        try:
+            yield curator, read_backup(curator, path)
+        finally:
+            curator.datasets.storage.engine.close()
+            curator.database.dispose()
+            shutil.rmtree(folder)
+    finally:
+        os.close(held)
 
 
 def _member(archive: tarfile.TarFile, name: str) -> bytes:
@@ -231,17 +287,23 @@ def _check_empty(curator: Curator) -> None:
             )
 
 
-def _restore_tables(curator: Curator, revision: str, tables: dict[str, bytes]) -> None:
-    curator.database.upgrade(revision)
-    empty = _tables(curator)
+def _restore_tables(curator: Curator, archive: tarfile.TarFile, about: dict[str, Any]) -> None:
+    curator.database.upgrade(about["revision"])
+    pieces: dict[str, list[str]] = {}
+    for name in about["sha256"]:
+        if name.startswith("tables/"):
+            pieces.setdefault(name.split("/")[1], []).append(name)
+    tables = _tables(curator)
     with curator.database.begin() as connection:
-        for table in empty:
-            rows = (json.loads(line) for line in tables.get(table.name, b"").splitlines())
+        for table in tables:
             if table.name == "seal":
                 sealed = update(table).values(reason=RESTORED, sealed_at=timestamp(curator.ledger.now()))
                 Statement(sealed).execute(connection)
-            else:
-                Statement(insert(table)).execute_each(connection, rows)
+                continue
+            insertion = Statement(insert(table))
+            for name in pieces.get(table.name, []):
+                rows = [json.loads(line) for line in _member(archive, name).splitlines()]
+                insertion.execute_each(connection, rows)
 
 
 def _count(connection: Connection, table: Table) -> int:

@@ -20,7 +20,8 @@ class Dataset(Displayable):
     row_capacity : int
         Most rows that the dataset may have; public.
     rows : int or None
-        Number of stored rows, or of persons where one may have several; public only under ``replace_one``.
+        Number of rows, or of persons where one may have several, of all uploads added up; public only under
+        ``replace_one``. A person in two uploads counts twice.
     columns : tuple of Column
     kinds : tuple of str
         Names of the kinds of release that are offered.

@@ -79,6 +79,8 @@ _ERRORS = (
     AnchorError,
     BackupError,
     ReconciliationError,
+    PoolerError,
+    SchemaError,
     FileNotFoundError,
 )
 _WITHOUT_RIGHTS = (InsufficientPrivilege, InvalidSchemaName)
@@ -179,7 +181,7 @@ def open_curator(*, current_schema: bool = True, to_write: bool = False) -> Iter
         if to_write and (reason := curator.start()):
             fail(f"the curator is sealed: {reason}. Nothing is written until `curator restore --reconcile`")
         yield curator
-    except (*_ERRORS, PoolerError, SchemaError) as error:
+    except _ERRORS as error:
         fail(str(error))
     except Problem as error:
         fail(error.detail)

@@ -235,13 +235,18 @@ def show(name: str, as_json: AsJson = False) -> None:
 def hygiene(
     name: str,
     quasi: Annotated[
-        str, typer.Option(help="What an outsider may know of a person: age:10,sex cuts the bounds of age into 10 bins.")
+        list[str],
+        typer.Option(help="What an outsider may know of a person: age:10,sex cuts the bounds of age into 10 bins."),
     ],
-    sensitive: Annotated[str, typer.Option(help="Columns that must not follow from it: diagnosis,mgus.")] = "",
+    sensitive: Annotated[
+        list[str] | None, typer.Option(help="Columns that must not follow from it: diagnosis,mgus.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Count stored rows that few others look like: k-anonymity and l-diversity. For the operator alone."""
-    known, hidden = [_read_quasi(text) for text in quasi.split(",")], [text for text in sensitive.split(",") if text]
+    # Either option may be given more than once: names count alike within commas and apart.
+    known = [_read_quasi(text) for text in ",".join(quasi).split(",")]
+    hidden = [text for text in ",".join(sensitive or ()).split(",") if text]
     with open_curator() as curator:
         dataset = find(curator.datasets.list_all(), name)
         try:

@@ -132,23 +132,20 @@ def verify(
     """Verify every hash and link, the account against its entries, and stored releases against both."""
     with open_curator() as curator:
         known = [chain.name for chain in curator.ledger.list_chains()]
-        results = [_verify_one(curator, name) for name in (known if population is None else [population])]
+        results = [verify_one(curator, name) for name in (known if population is None else [population])]
         behind = curator.ledger.guard.inspection.find_contradiction()
     holds = not behind and all(result["ok"] for result in results)
     if population is None or not holds:
         note(read_settings().data_dir, Milestone.LEDGER_VERIFIED, is_well=holds)
-    table = Table("population", "entries", "verdict", title="Ledger verification")
-    for result in results:
-        verdict = "[green]holds[/green]" if result["ok"] else f"[red]broken[/red] at {result['reason']}"
-        table.add_row(result["population"], str(result["entries"]), verdict)
-    emit(results, as_json=as_json, table=table)
+    emit(results, as_json=as_json, table=verdict_table(results, "Ledger verification"))
     if behind:
         err.print(f"[red]error:[/red] {escape(behind)}, which the anchor holds", soft_wrap=True)
     if not holds:
         raise typer.Exit(1)
 
 
-def _verify_one(curator: Curator, name: str) -> dict[str, Any]:
+def verify_one(curator: Curator, name: str) -> dict[str, Any]:
+    """Verify a chain, and what is stored against it; return the verdict as JSON."""
     chain, discrepancies = audit.verify(curator.ledger, curator.datasets, curator.kinds, name)
     sequences = [found.sequence for found in discrepancies if found.sequence is not None]
     reason = "" if chain.ok else f"sequence {chain.bad_sequence}: {chain.reason}"
@@ -161,6 +158,15 @@ def _verify_one(curator: Curator, name: str) -> dict[str, Any]:
         "bad_sequence": min(sequences, default=chain.bad_sequence),
         "reason": reason,
     }
+
+
+def verdict_table(results: list[dict[str, Any]], title: str) -> Table:
+    """Return verdicts of `verify_one` as a table."""
+    table = Table("population", "entries", "verdict", title=title)
+    for result in results:
+        verdict = "[green]holds[/green]" if result["ok"] else f"[red]broken[/red] at {result['reason']}"
+        table.add_row(result["population"], str(result["entries"]), verdict)
+    return table
 
 
 def _budget_table(found: list[Population]) -> Table:

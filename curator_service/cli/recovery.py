@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from curator_service.backup import read_backup, write_backup
-from curator_service.cli.common import AsJson, actor, emit, escape, fail, open_curator, out, read_settings
+from curator_service.backup import read_backup, rehearse, write_backup
+from curator_service.cli.common import AsJson, actor, emit, escape, fail, open_curator, out, read_settings, refusals
+from curator_service.cli.ledger import verdict_table, verify_one
 from curator_service.kit.clock import timestamp, utc_now
 from curator_service.kit.milestones import Milestone, note
 from curator_service.ledger.chain.entries import SignedCheckpoint
@@ -56,6 +57,12 @@ def backup(
 
 def restore(
     file: Annotated[Path | None, typer.Argument(help="A backup, to be restored into an empty database.")] = None,
+    rehearse_only: Annotated[
+        bool,
+        typer.Option(
+            "--rehearse", help="Try whether FILE can be restored: signs nothing, serves nobody, keeps nothing."
+        ),
+    ] = False,
     reconcile_too: Annotated[
         bool, typer.Option("--reconcile", help="Account for what was spent since the backup, and lift the seal.")
     ] = False,
@@ -66,7 +73,8 @@ def restore(
         list[Path] | None, typer.Option("--anchor", help="The anchor folder of another host of this curator.")
     ] = None,
     anchor_lost: Annotated[
-        bool, typer.Option(help="An anchor is gone: write off everything that was left of each budget.")
+        bool,
+        typer.Option(help="An anchor is gone, and so is its curator: write off all that was left of each budget."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -74,6 +82,11 @@ def restore(
 
     A curator whose database was restored by other means is reconciled in the same way, without a file.
     """
+    if rehearse_only:
+        if file is None or reconcile_too or receipts or anchors or anchor_lost:
+            fail("a rehearsal is of one backup, and reconciles nothing: curator restore --rehearse FILE")
+        _rehearse(file, as_json=as_json)
+        return
     if file is None and not reconcile_too:
         fail("name a backup to restore, or say --reconcile, or both")
     result: dict[str, object] = {}
@@ -122,6 +135,22 @@ def restore(
     emit(result, as_json=as_json, table=table)
     if permits and not as_json:
         out.print(_list_active(permits))
+
+
+def _rehearse(file: Path, *, as_json: bool) -> None:
+    settings = read_settings()
+    with refusals(), rehearse(settings, file) as (curator, about):
+        results = [verify_one(curator, chain.name) for chain in curator.ledger.list_chains()]
+        keys = [key.key_id for key in curator.keys.list_keys()]
+    missing = [key for key in keys if not (settings.keys_folder / f"{key}.pem").is_file()]
+    shown = {"rehearsed": str(file), "created_at": about["created_at"], "ledgers": results, "keys_missing": missing}
+    title = f"Rehearsal of {escape(str(file))}; nothing of it is kept"
+    emit(shown, as_json=as_json, table=verdict_table(results, title))
+    if missing and not as_json:
+        needed = f"To restore it, {settings.keys_folder} needs the private keys {', '.join(missing)}"
+        out.print(f"{escape(needed)}; a rehearsal needs none", soft_wrap=True)
+    if not all(result["ok"] for result in results):
+        raise typer.Exit(1)
 
 
 def _list_active(permits: list[Permit]) -> Table:

@@ -78,6 +78,8 @@ Words = Annotated[tuple[Word, ...], Field(max_length=100)]
 Instant = Annotated[str, BeforeValidator(_to_iso), StringConstraints(max_length=40)]
 
 COLUMNS_MAX = 1000
+HEADER_MAX = 10_000
+"""Columns that a file may have, declared or not."""
 LEVELS_MAX = 1000
 ROWS_PER_SUBJECT_MAX = 1000
 UNITS = ("days", "hours", "seconds")
@@ -115,7 +117,10 @@ ENCODINGS = (
 
 
 class CsvOptions(BaseModel):
-    """How a CSV file is written; what is not declared is a comma, a point, UTF-8, double quotes, and not compressed."""
+    """How a CSV file is written; what is not declared is a comma, a point, UTF-8, double quotes, and not compressed.
+
+    Without `header` the first line names the columns. With it the first line is a row.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -124,11 +129,14 @@ class CsvOptions(BaseModel):
     encoding: Literal[ENCODINGS] = "utf-8"  # type: ignore[valid-type]
     quote: Literal['"', "'", ""] = '"'
     compression: Literal["none", "gzip", "zstd", "bz2", "xz"] = "none"
+    header: tuple[Header, ...] | None = Field(None, min_length=1, max_length=HEADER_MAX, exclude_if=_is_unset)
 
     @model_validator(mode="after")
     def _check_signs(self) -> Self:
         if self.separator == self.decimal:
             raise ValueError("separator and decimal must differ: one sign cannot be both")
+        if self.header is not None and len(set(self.header)) < len(self.header):
+            raise ValueError("header names each column of the file once: two of its names are equal")
         return self
 
 
@@ -145,6 +153,7 @@ class ColumnDeclaration(BaseModel):
     upper: float | None = None
     whole: bool = Field(False, strict=True, exclude_if=operator.not_)
     levels: tuple[AnyLevel, ...] = Field((), max_length=LEVELS_MAX)
+    other: Level | None = Field(None, exclude_if=_is_unset)
     missing: MissingRule = MissingRule.OMIT
     source: Header | None = Field(None, exclude_if=_is_unset)
     missing_values: Words | None = Field(None, exclude_if=_is_unset)
@@ -177,8 +186,9 @@ class ColumnDeclaration(BaseModel):
     def _check_public_range(self) -> Self:
         numeric = self.type is ColumnType.NUMERIC
         empty = [name for name in ("lower", "upper") if numeric and getattr(self, name) is None]
+        empty += ["levels"] if self.type is ColumnType.CATEGORICAL and not self.levels else []
         if empty:
-            raise PydanticCustomError(_UNFILLED, "needs {bounds}", {"bounds": " and ".join(empty)})
+            raise PydanticCustomError(_UNFILLED, "needs {members}", {"members": " and ".join(empty)})
         if numeric and self.levels:
             raise ValueError("a numeric column has bounds, not levels")
         if not numeric and (self.lower is not None or self.upper is not None):
@@ -192,17 +202,23 @@ class ColumnDeclaration(BaseModel):
             raise ValueError("a categorical column needs at least two declared levels")
         if self.type is ColumnType.BOOLEAN and len(self.levels) not in {0, 2}:
             raise ValueError("a boolean column declares no levels, or two: the false one first")
+        if (self.format or self.origin) and not numeric:
+            raise ValueError(f"format and origin are of numeric columns, not of {self.type} ones")
+        if self.origin and not self.format:
+            raise ValueError("origin goes with format: what counts from there, a date or a datetime?")
+        return self
+
+    @model_validator(mode="after")
+    def _check_levels(self) -> Self:
         labels = [_label(level) for level in self.levels]
         if any(label != label.strip() for label in labels):
             raise ValueError("a level must not begin or end with a space: values are read without")
         if len(set(labels)) != len(labels):
             raise ValueError("levels must differ from each other")
+        if self.other is not None and (self.type is not ColumnType.CATEGORICAL or self.other not in labels):
+            raise ValueError("other names one of the levels of a category: it takes every word that is no level")
         if self.missing is MissingRule.INDICATOR and "missing" in labels:
             raise ValueError("a level called 'missing' would be confused with the indicator of a missing value")
-        if (self.format or self.origin) and not numeric:
-            raise ValueError(f"format and origin are of numeric columns, not of {self.type} ones")
-        if self.origin and not self.format:
-            raise ValueError("origin goes with format: what counts from there, a date or a datetime?")
         return self
 
     @property
@@ -406,9 +422,12 @@ def _read_text(path: Path) -> str:
 
 
 def _list_unfilled(content: dict[str, Any], items: list[Any]) -> str:
-    """Return every bound that a draft left to a person, in one line."""
+    """Return all bounds and levels that a draft left to a person, in one line."""
     empty = [f"{_place(content, item['loc']).removesuffix(': ')} {item['msg']}" for item in items]
-    return f"a numeric column needs public bounds, declared, never read from the data: {'; '.join(empty)}"
+    return (
+        "a numeric column needs public bounds, and a category levels, declared, never read from the data: "
+        + "; ".join(empty)
+    )
 
 
 def _place(content: dict[str, Any], location: tuple[int | str, ...]) -> str:

@@ -53,15 +53,14 @@ class Rewritten:
 
     Attributes
     ----------
-    persons, erased : int
-        As `About` has them.
+    persons : int
+        As `About` has it.
     part : Part
     sketch : Sketch
         Of the stored integers.
     """
 
     persons: int
-    erased: int
     part: Part
     sketch: Sketch = field(repr=False)
 
@@ -110,7 +109,6 @@ class _Rewriting:
             self._persons = Persons(manifest.rows_per_person, manifest.keep_by)
         self._nulls: list[IntArray] = []
         self._marks: list[IntArray] = []
-        self._forgotten: set[bytes] = set()
         self._rows = 0
 
     def run(self) -> Rewritten:
@@ -121,13 +119,9 @@ class _Rewriting:
         if self._rows == 0:
             nothing = {name: np.empty(0, np.int32) for name in self._names}
             self._sketcher.add(code_rows_stored(self._columns, nothing))
-        live = sum(about.persons - about.erased for _folder, about in self._abouts)
-        if self._persons is not None:
-            live = self._persons.count - bool(len(self._null_rows()))
-        erased = sum(about.erased for _folder, about in self._abouts)
-        if self._plan.keeps_null_rows:
-            erased += len(self._forgotten)
-        return Rewritten(live + erased, erased, part, self._sketcher.finish())
+        # Added up, and not counted anew: that would tell whether somebody who came was there before, or was erased.
+        persons = sum(about.persons for _folder, about in self._abouts)
+        return Rewritten(persons, part, self._sketcher.finish())
 
     def _find_key(self) -> str | None:
         """Return the key of all pseudonyms; None where nobody knows whose the rows are."""
@@ -161,7 +155,6 @@ class _Rewriting:
         if whose is None:
             return SourceBatch(stored, None, count)
         found = pc.is_in(to_arrow(whose), pa.array(sorted(gone), pa.binary(SIZE))).to_numpy(zero_copy_only=False)
-        self._forgotten.update(bytes(pseudonym) for pseudonym in np.unique(whose[found].view(f"S{SIZE}")))
         if not self._plan.keeps_null_rows:
             kept = ~found
             stored = {name: numbers[kept] for name, numbers in stored.items()}

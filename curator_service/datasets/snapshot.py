@@ -67,14 +67,13 @@ class About:
     Attributes
     ----------
     persons : int
-        Subjects, where the manifest declares one; else rows.
+        Subjects, where the manifest declares one; else rows. Of rows that came at several times the sum of their
+        numbers: a person who came twice counts twice, and whoever was erased still counts.
     parts : tuple of Part
     nonce : str
         Of the commitment. It hides: without it a digest of rows would let anyone test guesses of the last one.
     version : int
         Which version of the dataset it is.
-    erased : int
-        Of `persons`, those who were erased, and whose rows stay as null rows where their number is public.
     erasures : tuple of str
         The erasures that were carried out, up to this version: whoever may write the database alone cannot add one.
     """
@@ -83,7 +82,6 @@ class About:
     parts: tuple[Part, ...]
     nonce: str = field(repr=False)
     version: int = 1
-    erased: int = 0
     erasures: tuple[str, ...] = ()
 
     @property
@@ -113,15 +111,15 @@ class About:
         parts = tuple(map(Part.read, content["parts"]))
         if content["format"] != FORMAT or not parts:
             raise ValueError("no snapshot of this format")
-        version, erased = int(content.get("version", 1)), int(content.get("erased", 0))
+        version = int(content.get("version", 1))
         erasures = tuple(map(str, content.get("erasures", ())))
-        return cls(int(content["persons"]), parts, str(content["nonce"]), version, erased, erasures)
+        return cls(int(content["persons"]), parts, str(content["nonce"]), version, erasures)
 
     def describe(self) -> dict[str, Any]:
         """Return it as JSON."""
         parts = [part.describe() for part in self.parts]
         about = {"format": FORMAT, "persons": self.persons, "parts": parts, "nonce": self.nonce}
-        return about | {"version": self.version, "erased": self.erased, "erasures": list(self.erasures)}
+        return about | {"version": self.version, "erasures": list(self.erasures)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -402,7 +402,7 @@ class VersionService:
     ) -> tuple[Dataset, Receipt]:
         version, moment = dataset.version + 1, self.calendar.last
         done = (*self._list_erasures(dataset), *(change.id for change in waiting if change.act == ERASE))
-        about = About(written.persons, (written.part,), secrets.token_hex(32), version, written.erased, done)
+        about = About(written.persons, (written.part,), secrets.token_hex(32), version, done)
         payload = _name(dataset) | {"snapshot": about.commitment, "version": str(version), "time": moment}
         receipt = ledger.note(dataset.population, "dataset", payload)
         cut = replace(

@@ -509,6 +509,17 @@ class Statement:
         finally:
             cursor.close()
 
+    def stream(self, connection: Connection, /, **values: object) -> Iterator[tuple[Any, ...]]:
+        """Run the statement; yield its rows as the database sends them. `execute` holds all that PostgreSQL sends."""
+        text, literals = self._compile(connection.dialect)
+        with closing(connection.cursor()) as cursor:
+            if isinstance(cursor, psycopg.Cursor):
+                yield from cursor.stream(text, literals | values)
+            else:
+                cursor.execute(text, literals | values)
+                while (row := cursor.fetchone()) is not None:
+                    yield row
+
     def changed(self, connection: Connection, /, **values: object) -> int:
         """Run the statement; return how many rows it wrote."""
         count: int = self.execute(connection, **values).rowcount

@@ -1250,9 +1250,9 @@ def places_in(file: Path) -> dict[str, int]:
     with tarfile.open(file) as archive:
         members = {member.name: member for member in archive.getmembers()}
     chosen = {
-        "an entry": "tables/ledger_entries.jsonl",
-        "a token": "tables/tokens.jsonl",
-        "a dataset": "tables/datasets.jsonl",
+        "an entry": "tables/ledger_entries/00000000.jsonl",
+        "a token": "tables/tokens/00000000.jsonl",
+        "a dataset": "tables/datasets/00000000.jsonl",
         "rows": next(name for name in members if name.endswith(".rows")),
         "sums of rows": next(name for name in members if name.endswith("gram.npy")),
     }

@@ -31,7 +31,8 @@ class ClusterRows:
     Raises
     ------
     ValueError
-        If the manifest declares a subject: which rows of a person count is decided when rows are registered.
+        If the manifest declares a subject, or `other` of a column: which rows of a person count, and which words are
+        other ones, is decided when rows are registered.
     """
 
     path: str
@@ -41,6 +42,8 @@ class ClusterRows:
         """Check it."""
         if self.manifest.subject is not None:
             raise ValueError("which rows of a person count is decided at registration: declare no subject in a cluster")
+        if any(column.other is not None for column in self.manifest.columns):
+            raise ValueError("other words are told at registration: declare no `other` in a cluster")
 
     def check_type(self, name: str, found: pa.DataType) -> None:
         """Refuse a column whose type may hold what has no place on the lattice.

@@ -31,6 +31,8 @@ _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
 """Letters and marks that are not seen: joiners, fillers and selectors of variants (Default_Ignorable_Code_Point)."""
+_FLOAT = r"^([0-9]+)[.,]0$"
+"""A whole number as programs write it that have made a float of it, as pandas does of a column with a gap."""
 
 _Numbers = npt.NDArray[np.float64]
 _Flags = npt.NDArray[np.bool_]
@@ -308,9 +310,12 @@ class _ColumnCoder:
         return coded
 
     def _check_levels(self, coded: StoredArray, wrong: _Wrong) -> StoredArray:
+        levels = self.column.levels
         unknown = coded == _UNKNOWN
-        if unknown.any():
-            wrong.add(unknown, f"value is not one of the declared levels {', '.join(self.column.levels)}")
+        if self._declaration.other is not None:
+            coded = np.where(unknown, np.int32(levels.index(self._declaration.other)), coded)
+        elif unknown.any():
+            wrong.add(unknown, f"value is not one of the declared levels {', '.join(levels)}")
             coded = np.where(unknown, np.int32(MISSING), coded)
         return coded
 
@@ -410,11 +415,16 @@ def _fold_array(array: pa.Array) -> list[str]:
 
 
 def fold_subjects(words: pa.Array) -> list[str]:
-    """Return what look-alikes have in common: taking two persons for one is safe, taking one for two is not."""
+    """Return what look-alikes have in common: taking two persons for one is safe, taking one for two is not.
+
+    Each identifier is folded by itself: were others looked at, one person's would decide whose rows another's are.
+    """
     if pc.all(pc.string_is_ascii(words)).as_py():
-        plain: list[str] = pc.replace_substring_regex(pc.ascii_lower(words), _INVISIBLE, "").to_pylist()
-        return plain
-    return [_fold(word) for word in words.to_pylist()]
+        folded = pc.replace_substring_regex(pc.ascii_lower(words), _INVISIBLE, "")
+    else:
+        folded = pa.array([_fold(word) for word in words.to_pylist()], pa.string())
+    plain: list[str] = pc.replace_substring_regex(folded, _FLOAT, r"\1").to_pylist()
+    return plain
 
 
 def _fold(subject: str) -> str:

@@ -52,7 +52,7 @@ _LF = 10
 
 
 class CsvSource:
-    """A CSV file with a header that names at least the declared columns; others are not read.
+    """A CSV file whose header, its own or that of `options`, has at least the declared columns; others are not read.
 
     Parameters
     ----------
@@ -89,6 +89,8 @@ class CsvSource:
 
     def list_columns(self) -> list[str]:
         """Return what the columns are called; see `Source`."""
+        if self._options.header is not None:
+            return list(self._options.header)
         with self._open(ROW_CAPACITY_MAX, None) as (file, stream):
             return _Records(self._options, file, stream, self.label).read_header()
 
@@ -128,7 +130,7 @@ class _Records:
 
     def _read(self, declared: Sequence[str], faults: Faults) -> Iterator[RawBatch]:
         reader, label = self._reader, self._label
-        header = next(reader, None)
+        header = _take_header(self._options, reader)
         positions = _find_columns(declared, header, label)
         width = len(header or ())
         rows: list[list[str]] = []
@@ -182,6 +184,11 @@ def _dialect(options: CsvOptions) -> dict[str, Any]:
     if not options.quote:
         return {"delimiter": options.separator, "quoting": csv.QUOTE_NONE, "quotechar": None, "strict": True}
     return {"delimiter": options.separator, "quotechar": options.quote, "strict": True}
+
+
+def _take_header(options: CsvOptions, lines: Iterator[list[str]]) -> list[str] | None:
+    """Return the declared header, or the fields of the first line; None where there is no line."""
+    return next(lines, None) if options.header is None else list(options.header)
 
 
 def _to_raw(rows: list[list[str]], lines: list[int], share: float | None) -> RawBatch:
@@ -303,10 +310,10 @@ class _FastReader:
         """Return what is behind the header."""
         if self._options.encoding == "utf-8":
             block = block.removeprefix(_BOM)
-        line, found, rest = block.partition(b"\n")
+        line, found, rest = (b"", b"", block) if self._options.header else block.partition(b"\n")
         self._check_plain(line + found, decoded=False)
         try:
-            header = next(csv.reader([line.decode()], **_dialect(self._options)), None)
+            header = _take_header(self._options, csv.reader([line.decode()], **_dialect(self._options)))
             positions = _find_columns(list_headers(self._manifest), header, "")
         except (csv.Error, IngestError):
             raise Doubt from None

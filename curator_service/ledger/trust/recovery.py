@@ -109,7 +109,9 @@ def reconcile(
                 raise ReconciliationError(
                     f"there is no anchor of {population.name!r} from its beginning: answers may have left of which "
                     f"nothing is known. Bring the anchor of the lost curator back, to {ledger.guard.anchor.folder} or "
-                    "with --anchor, or say --anchor-lost: then all that was left of the budget is written off"
+                    "with --anchor. To try a backup while its curator lives, use `curator restore --rehearse FILE`, "
+                    "which signs nothing. Only where the curator and its anchor are gone for good, say --anchor-lost: "
+                    "then all that was left of the budget is written off"
                 )
     done = []
     names = [population.name for population in populations if population.name != REGISTER]

@@ -433,6 +433,13 @@ def test_hygiene_is_for_the_operator_alone_and_says_so(full: tuple[Cli, World]) 
     assert [diverse["column"] for diverse in answer["diversity"]] == ["frail"]
 
 
+def test_options_of_hygiene_that_are_given_twice_both_count(full: tuple[Cli, World]) -> None:
+    cli, _ = full
+    once = cli.json("datasets", "hygiene", "cohort", "--quasi", "age:5,sex", "--sensitive", "frail,smoker")
+    apart = ["--quasi", "age:5", "--quasi", "sex", "--sensitive", "frail", "--sensitive", "smoker"]
+    assert cli.json("datasets", "hygiene", "cohort", *apart) == once
+
+
 @pytest.mark.parametrize("quasi", ["", "age:", "age:x", "age:٣", "age:5:5", "zip", "sex:3", "age,age", "age,,sex"])
 def test_columns_that_hygiene_cannot_read_are_a_wrong_argument(full: tuple[Cli, World], quasi: str) -> None:
     cli, _ = full

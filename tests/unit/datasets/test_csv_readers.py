@@ -20,6 +20,7 @@ from curator_service.datasets.sources import csv as reader
 from curator_service.datasets.sources.base import Doubt, IngestError
 from curator_service.datasets.sources.coding import iterate_rows, observe_sketch
 from curator_service.datasets.sources.csv import CsvSource
+from curator_service.privacy.lattice import MISSING
 
 CANARY = "48151623"
 COLUMNS: list[dict[str, Any]] = [
@@ -143,6 +144,36 @@ def test_both_readers_say_the_same_of_any_file(tmp_path: Path, data: st.DataObje
         place = data.draw(st.integers(0, len(content)))
         content = content[:place] + data.draw(st.binary(max_size=3)) + content[place:]
     compare(tmp_path / "f.csv", content, manifest)
+
+
+@pytest.mark.usefixtures("small")
+@FAR
+@given(st.data())
+def test_both_readers_say_the_same_of_a_file_without_a_header(tmp_path: Path, data: st.DataObject) -> None:
+    manifest = declare(csv={"header": HEADER})
+    rows = data.draw(st.lists(st.one_of(GOOD_ROWS, GOOD_ROWS, MIXED_ROWS, ODD_ROWS), max_size=8))
+    start = data.draw(st.sampled_from(["", "", "\ufeff"]))
+    text = start + "".join(",".join(row) + data.draw(ENDS) for row in rows)
+    compare(tmp_path / "d.csv", text.encode("utf-8", "surrogatepass"), manifest)
+
+
+def test_a_declared_header_makes_the_first_line_a_row(tmp_path: Path) -> None:
+    rows = "".join(f"{i},free,M\n" for i in range(3))
+    declared = declare(COLUMNS[:1], csv={"header": ["age", "note", "sex"]})
+    (stored,), *_ = compare(tmp_path / "d.csv", rows.encode(), declared)
+    assert len(stored["age"]) == 3
+    said = compare(tmp_path / "d.csv", b"1,M\n", declared)
+    assert "line 1: 2 fields where the header has 3" in said
+
+
+@FAR
+@given(st.lists(st.sampled_from(["F", " M ", "é x", "seldom", "0", "", "NA", '"a b"']), min_size=1, max_size=9))
+def test_other_takes_every_word_that_is_no_level(tmp_path: Path, words: list[str]) -> None:
+    columns = [{"name": "sex", "type": "categorical", "levels": ["F", "M", "rest"], "other": "rest"}]
+    text = "sex,note\n" + "".join(f"{word},\n" for word in words)
+    (stored,), *_ = compare(tmp_path / "d.csv", text.encode(), declare(columns))
+    codes = {"F": 0, "M": 1, "": MISSING, "NA": MISSING}
+    assert stored["sex"] == [codes.get(word.strip(), 2) for word in words]
 
 
 @pytest.mark.usefixtures("small")

@@ -134,7 +134,16 @@ BAD_MANIFESTS: dict[str, tuple[str, list[str]]] = {
     "levels of a number": (column_text('type = "numeric"\nlower = 0\nupper = 1\nlevels = ["a"]'), ["column 'age'"]),
     "bounds of a category": (column_text('type = "categorical"\nlevels = ["a", "b"]\nlower = 0'), ["column 'age'"]),
     "one level": (column_text('type = "categorical"\nlevels = ["a"]'), ["column 'age'", "two"]),
-    "no levels": (column_text('type = "categorical"'), ["column 'age'", "two"]),
+    "no levels": (column_text('type = "categorical"'), ["column 'age' needs levels", "never read from the data"]),
+    "other that is no level": (
+        column_text('type = "categorical"\nlevels = ["a", "b"]\nother = "c"'), ["column 'age'", "other names one"]
+    ),
+    "other of a boolean": (
+        column_text('type = "boolean"\nlevels = ["a", "b"]\nother = "b"'), ["column 'age'", "other names one"]
+    ),
+    "header with a name twice": (
+        column_text('type = "boolean"\n[csv]\nheader = ["age", "x", "x"]'), ["csv", "header", "equal"]
+    ),
     "duplicate level": (column_text('type = "categorical"\nlevels = ["a", "a"]'), ["column 'age'", "differ"]),
     "bracket in a level": (column_text('type = "categorical"\nlevels = ["a", "b]"]'), ["column 'age', levels, 1"]),
     "empty level": (column_text('type = "categorical"\nlevels = ["a", ""]'), ["column 'age', levels, 1"]),

@@ -279,3 +279,21 @@ def test_what_is_not_seen_tells_no_two_persons_apart(mark: str) -> None:
     pairs = [(f"e{mark}\u0301", "\u00e9"), (f"a{mark}b", "AB"), (f"\u304b{mark}\u3099", "\u304c")]
     for one, other in pairs:
         assert fold_subjects(pa.array([one])) == fold_subjects(pa.array([other]))
+
+
+def test_a_number_that_became_a_float_is_the_same_identifier() -> None:
+    """A later file of the same persons has `100001.0`; each identifier is read by itself, whatever stands beside it."""
+    plain = ["100001", "7", "007", "12", "p1", "1.10", "3.0.0", "100,000", "a\u00e9"]
+    floats = ["100001.0", "7,0", "007.0", " 12.0", "p1", "1.10", "3.0.0", "100,000", "a\u00e9"]
+    for count in range(1, len(plain) + 1):
+        assert fold_subjects(pa.array(floats[:count])) == fold_subjects(pa.array(plain[:count]))
+    assert len(set(fold_subjects(pa.array(floats)))) == len(plain)
+
+
+def test_persons_of_a_later_file_with_floats_are_those_of_before(clinic: World) -> None:
+    first = [(f"{100001 + i}", "50", "80", "3") for i in range(30)]
+    later = [(f"{100001 + i}.0", "51", "80", "4") for i in range(30)]
+    both = register(clinic, [*first, *later], rows=1)
+    assert released(buy(clinic, both, rows={"map": "box"})) == released(
+        buy(clinic, register(clinic, first, rows=1), rows={"map": "box"})
+    )

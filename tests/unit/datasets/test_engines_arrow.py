@@ -62,6 +62,12 @@ def test_a_column_of_another_type_is_refused_with_those_that_would_do(name: str,
         ClusterRows("cohort.parquet", MANIFEST).check_type(name, found)
 
 
+def test_a_level_of_undeclared_words_is_refused_in_a_cluster() -> None:
+    column = MANIFEST.columns[0].model_copy(update={"other": "rest"})
+    with pytest.raises(ValueError, match="declare no `other`"):
+        ClusterRows("cohort.parquet", MANIFEST.model_copy(update={"columns": (column,)}))
+
+
 def test_rows_of_persons_are_refused_in_a_cluster() -> None:
     manifest = MANIFEST.model_copy(update={"subject": "patient", "rows_per_subject": 2})
     with pytest.raises(ValueError, match="declare no subject"):
