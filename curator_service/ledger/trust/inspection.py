@@ -128,8 +128,8 @@ def verify_population(
     connection: Connection,
     population: Population,
     signer: Verifier,
-    *,
     without: Collection[int] = frozenset(),
+    /,
     **options: Any,
 ) -> Verification:
     """Verify a chain, without the entries at some sequences, against its account; with options of `verify_chain`.

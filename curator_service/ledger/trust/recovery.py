@@ -168,7 +168,7 @@ def _find_strays(
     strays = [entry for entry in entries if not is_attested(population.name, entry, holds)]
     without = {entry.sequence for entry in strays}
     named = {(checkpoint.sequence, checkpoint.entry_hash) for checkpoint in evidence}
-    mended = verify_population(connection, population, verifier, without=without, every_signature=True)
+    mended = verify_population(connection, population, verifier, without, every_signature=True)
     if not mended.ok or any((entry.sequence, entry.entry_hash) in named for entry in strays):
         raise ReconciliationError(
             f"the ledger of {population.name!r} is broken at sequence {found.bad_sequence}: {found.reason}. It cannot "
