@@ -8,7 +8,7 @@ what came to nothing (refused, taken back, expired), stands in the register.
 import hashlib
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -53,6 +53,7 @@ from curator_service.ledger.repository import Population, find_population
 from curator_service.ledger.service import (
     LedgerService,
     PopulationError,
+    check_delta,
     open_population,
     plan_population,
     units_of_limit,
@@ -107,6 +108,8 @@ class ApprovalService:
     ----------
     database : Database
     ledger : LedgerService
+    find_doubt : callable
+        Says of two ids of principals why they may be one person; empty where they are two.
     now : callable
         The clock.
 
@@ -114,14 +117,20 @@ class ApprovalService:
     ----------
     writers : dict of str to callable
         What carries out a proposal, by its scope.
+    list_spenders : callable
+        Returns the ids of those who may spend of a population, which a higher limit lets spend more.
     readers : dict of str to callable
         What tells the terms that a proposal would change.
     """
 
-    def __init__(self, database: Database, ledger: LedgerService, now: Clock) -> None:
+    def __init__(
+        self, database: Database, ledger: LedgerService, find_doubt: Callable[[str, str], str], now: Clock
+    ) -> None:
         self.database = database
         self.ledger = ledger
+        self.find_doubt = find_doubt
         self.now = now
+        self.list_spenders: Callable[[Connection, str], Collection[str]] = lambda *_: ()
         self.readers: dict[str, Read] = {}
         self.writers: dict[str, Write] = {ACCOUNT: _write_limit, OPENING: _write_opening, ROWS: _write_confirmation}
 
@@ -155,6 +164,8 @@ class ApprovalService:
         if account is None:
             raise NotFound("There is no population of this name.")
         try:
+            if (limit.delta or 0.0) > account.delta:
+                check_delta(limit.delta)
             units = units_of_limit(account.accountant, limit)
         except PopulationError as error:
             raise RequestInvalid.at("/limit", str(error)) from None
@@ -342,7 +353,10 @@ class ApprovalService:
             with self.ledger.unit() as ledger:
                 if proposal.state == APPROVED:
                     _check_asked(ledger, proposal)
-                    _check_second(ledger, proposal, approved_by)
+                    self.check_second(ledger, [proposal.proposed_by], approved_by, "asked")
+                    if proposal.scope == ACCOUNT:
+                        spenders = self.list_spenders(ledger.connection, proposal.population)
+                        self._check_tokens(ledger, spenders, approved_by, "gains")
                 receipts = self.writers[proposal.scope](ledger, proposal, approved_by)
                 if proposal.state == APPLIED:
                     _check_new(ledger.connection, proposal)
@@ -365,6 +379,35 @@ class ApprovalService:
             ) from None
         self._anchor(receipts)
         return proposal
+
+    def check_second(self, ledger: Ledger, people: Collection[str], approved_by: str, what: str) -> None:
+        """Check that whoever approves is none of those who ask or gain, and can act in the name of none.
+
+        Parameters
+        ----------
+        ledger : Ledger
+        people : collection of str
+            The ids of those who asked, or gain.
+        approved_by : str
+            The id of who approves.
+        what : str
+            ``asked`` or ``gains``.
+
+        Raises
+        ------
+        SecondAdminNeeded
+        """
+        for doubt in filter(None, (self.find_doubt(one, approved_by) for one in people)):
+            raise SecondAdminNeeded(f"Whoever {what} cannot approve. {doubt}")
+        self._check_tokens(ledger, people, approved_by, what)
+
+    def _check_tokens(self, ledger: Ledger, people: Collection[str], approved_by: str, what: str) -> None:
+        repository.lock(ledger.connection, REGISTER)  # a token that is being made comes before or after this
+        made = list_attested(ledger.connection, REGISTER, "token", ledger.trust.holds, about=("principal", people))
+        if any(self.find_doubt(maker, approved_by) for maker in {act["actor"] for act in made}):
+            raise SecondAdminNeeded(
+                f"You made a token of somebody who {what}, and could act as that person: ask another privacy officer."
+            )
 
     def _anchor(self, receipts: list[Receipt]) -> None:
         for receipt in receipts:
@@ -570,21 +613,6 @@ def _check_asked(ledger: Ledger, proposal: Proposal) -> None:
         raise ProposalUnattested(
             "The register does not say that this was proposed so, by whom it names, and waits: reject it and let it be "
             "asked for anew."
-        )
-
-
-def _check_second(ledger: Ledger, proposal: Proposal, approved_by: str) -> None:
-    """Check that whoever approves could not have asked: whoever makes a token can act in its holder's name.
-
-    Raises
-    ------
-    SecondAdminNeeded
-    """
-    about = "principal", [proposal.proposed_by]
-    made = list_attested(ledger.connection, REGISTER, "token", ledger.trust.holds, about=about)
-    if any(act["actor"] == approved_by for act in made):
-        raise SecondAdminNeeded(
-            "Whoever made a token of the one who asked cannot approve: ask another privacy officer."
         )
 
 

@@ -168,8 +168,9 @@ def changes(as_json: AsJson = False) -> None:
 def cut(as_json: AsJson = False) -> None:
     """Write the versions that are due, as the service does by itself; none before its time: that would tell."""
     check_machine()
+    failed: list[Dataset] = []
     with open_curator(to_write=True) as curator:
-        done = curator.versions.cut_due()
+        done = curator.versions.cut_due(failed.append)
         following = sorted(
             {curator.versions.due(found) for found in curator.datasets.list_all() if not found.is_retired}
         )
@@ -179,6 +180,8 @@ def cut(as_json: AsJson = False) -> None:
         or f"nothing is due{f' before {following[0]}' if following else ''}"
     )
     emit({"cut": shown, "next": following[:1]}, as_json=as_json, table=words)
+    if failed:
+        fail(f"not cut: {', '.join(found.name for found in failed)}; the lines above say where it failed. Run it again")
 
 
 def emit_waiting(waiting: list[Waiting], *, as_json: bool) -> None:

@@ -90,7 +90,7 @@ def restore(
     if file is None and not reconcile_too:
         fail("name a backup to restore, or say --reconcile, or both")
     result: dict[str, object] = {}
-    with open_curator(current_schema=file is None) as curator:
+    with open_curator(current_schema=file is None, creates=file is not None) as curator:
         if file is not None:
             result["restored"] = {k: v for k, v in read_backup(curator, file).items() if k != "sha256"}
         if not reconcile_too:

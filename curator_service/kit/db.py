@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import (
+    URL,
     ClauseElement,
     Dialect,
     Engine,
@@ -40,7 +42,9 @@ BUSY_TIMEOUT_MS = 30_000
 SERVICE_GROUP = "curator_service"
 """The role of PostgreSQL that may do the service's work, and change no history; a migration makes it."""
 CONNECTIONS_PER_POOL = 8
-"""Connections to PostgreSQL of each of a worker's two pools."""
+"""Connections to PostgreSQL of each of a worker's two pools; one more shows whether it can write."""
+PROBE_MS = 3_000
+"""For how long a write that shows whether one is possible may wait, in milliseconds."""
 
 # A pooler such as PgBouncer may give each transaction another session. So every setting is one of the transaction, and
 # comes with its BEGIN, in one exchange with the server.
@@ -64,9 +68,9 @@ A conditional UPDATE waits for a competing one and then sees its result: that is
 long a worker that hangs keeps others waiting. A commit is durable: a server's default of ``off`` is undone, and any
 stronger one left.
 """
+_POSTGRES_PROBE = f"{_POSTGRES_WRITE}; SET LOCAL lock_timeout = {PROBE_MS}; SET LOCAL statement_timeout = {PROBE_MS}"
 _POSTGRES_READ = f"BEGIN ISOLATION LEVEL READ COMMITTED, READ ONLY; {_BY_KEYS}"
 _POSTGRES_SNAPSHOT = f"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; {_BY_KEYS}"
-
 
 DATABASE_ERRORS = (sqlite3.Error, psycopg.Error, SQLAlchemyError)
 """What the drivers and the pool raise: whether a commit that ends so has happened is not known."""
@@ -75,6 +79,12 @@ DATABASE_ERRORS = (sqlite3.Error, psycopg.Error, SQLAlchemyError)
 def is_retryable(error: BaseException) -> bool:
     """Tell whether a unit of work was undone for its moment alone: a deadlock, or a conflict with another one."""
     return isinstance(error, psycopg.errors.DeadlockDetected | psycopg.errors.SerializationFailure)
+
+
+def is_busy(error: BaseException) -> bool:
+    """Tell whether the embedded database was locked by somebody else."""
+    cause = getattr(error, "orig", error)
+    return getattr(cause, "sqlite_errorcode", 0) & 0xFF in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
 _SQLITE_OF_DISK = {
@@ -181,8 +191,10 @@ class Database:
             # A prepared statement belongs to a session, and a pooler changes sessions.
             options |= {"connect_args": {"prepare_threshold": None}}
         # Transactions begin where this module says so.
-        self._writer = create_engine(parsed, isolation_level="AUTOCOMMIT", **options)
-        self._reader = create_engine(parsed, isolation_level="AUTOCOMMIT", **options)
+        options |= {"isolation_level": "AUTOCOMMIT"}
+        self._writer = create_engine(parsed, **options)
+        self._reader = create_engine(parsed, **options)
+        self._prober = create_engine(parsed, **options | {"pool_size": 1, "max_overflow": 0})
         # A commit of one connection to the embedded database voids what every other one has in its cache.
         self._read_by = self._writer if self.is_sqlite else self._reader
         self._local = threading.local()
@@ -194,12 +206,14 @@ class Database:
         # SQLite has one writer, and lets others sleep and try again: within a process, waiting in line is fairer.
         self._turn = threading.Lock() if self.is_sqlite else None
         if self.is_sqlite:
-            for engine in (self._writer, self._reader):
+            for engine in (self._writer, self._reader, self._prober):
                 event.listen(engine, "connect", self._open_sqlite)
+            event.listen(self._prober, "connect", _wait_briefly)
             event.listen(self._writer, "begin", functools.partial(_begin, "BEGIN IMMEDIATE"))
         else:
-            for engine, begin in ((self._writer, _POSTGRES_WRITE), (self._reader, _POSTGRES_READ)):
-                event.listen(engine, "begin", functools.partial(_begin, begin))
+            event.listen(self._writer, "begin", functools.partial(_begin, _POSTGRES_WRITE))
+            event.listen(self._reader, "begin", functools.partial(_begin, _POSTGRES_READ))
+            for engine in (self._writer, self._reader, self._prober):
                 event.listen(engine, "do_connect", _connect_postgres)
 
     @property
@@ -241,6 +255,41 @@ class Database:
             raise
         finally:
             self._local.writing, self._local.unit = False, None
+
+    def can_write(self, write: Callable[[Connection], object]) -> bool:
+        """Commit a write; tell whether that is possible now, or was for somebody else meanwhile.
+
+        It has a connection of its own and waits in no line, so that no crowd of requests keeps it waiting. Where the
+        embedded database is locked all the time, whoever else commits shows that it is by a crowd.
+
+        Parameters
+        ----------
+        write : callable
+            Runs statements.
+        """
+        try:
+            self.check_file()
+            with closing(Connection(self._prober)) as connection:
+                seen = self._find_version(connection)
+                try:
+                    connection.run("BEGIN IMMEDIATE" if self.is_sqlite else _POSTGRES_PROBE)
+                    write(connection)
+                    connection.commit()
+                except BaseException as error:
+                    connection.undo()
+                    if is_busy(error):
+                        return self._find_version(connection) != seen
+                    raise
+        except DATABASE_ERRORS:
+            return False
+        return True
+
+    def _find_version(self, connection: Connection) -> object:
+        """Return what changes for a connection with each commit of another; None where nobody waits for others."""
+        if not self.is_sqlite:
+            return None
+        with closing(connection.cursor()) as cursor:
+            return cursor.execute("PRAGMA data_version").fetchone()
 
     def check_file(self) -> None:
         """Check that the embedded database's files are those that this process has open.
@@ -424,6 +473,14 @@ class Database:
             ) from None
         return current, _head_revision()
 
+    def now(self) -> datetime:
+        """Return the clock of the database's server; of the embedded database, this machine's."""
+        if self.is_sqlite:
+            return datetime.now(UTC)
+        with self._reader.connect() as connection:
+            moment: datetime = connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
+        return moment
+
     def has_group(self) -> bool:
         """Tell whether the group that the service needs on PostgreSQL has its rights; the embedded one needs none."""
         if self.is_sqlite:
@@ -434,8 +491,8 @@ class Database:
 
     def dispose(self) -> None:
         """Close every pooled connection."""
-        self._writer.dispose()
-        self._reader.dispose()
+        for engine in (self._writer, self._reader, self._prober):
+            engine.dispose()
         with self._opening:
             self._files, self.fault = {}, ""
             if self._holder is not None:
@@ -446,6 +503,25 @@ class Database:
     def engine(self) -> Engine:
         """The engine of units of work, for what SQLAlchemy itself reads or writes."""
         return self._writer
+
+
+def is_absent(url: URL) -> bool:
+    """Tell whether an embedded database's file is not there, or empty: opening it would make one."""
+    if url.get_backend_name() != "sqlite" or not url.database:
+        return False
+    try:
+        return os.stat(url.database).st_size == 0
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+
+
+def name_database(url: URL) -> str:
+    """Return which database it is, without who logs in, or how."""
+    if url.host is None:
+        return f"{url.get_backend_name()}, {url.database}"
+    return f"{url.get_backend_name()}, {url.database} on {url.host}"
 
 
 class Statement:
@@ -602,6 +678,11 @@ def _connect_postgres(dialect: Dialect, _record: Any, arguments: Any, named: Any
         return dialect.connect(*arguments, **named)
     except OSError as error:
         raise psycopg.OperationalError(f"no connection: {error.strerror}") from None
+
+
+def _wait_briefly(connection: Any, _record: Any) -> None:
+    with closing(connection.cursor()) as cursor:
+        cursor.execute(f"PRAGMA busy_timeout={PROBE_MS}")
 
 
 def _begin(statements: str, connection: Any) -> None:

@@ -573,6 +573,27 @@ def run(world: World, *arguments: str, identifier: str | None = None) -> Any:
     )
 
 
+def test_a_command_whose_cut_failed_ends_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    register(world, "a")
+    register(world, "b")
+    rewrite = versions.rewrite
+
+    def fail(storage: Any, name: str, plan: Any, sketcher: Any) -> Any:
+        if plan.manifest.name == "a":
+            raise OSError(28, "No space left on device: anna-canary")
+        return rewrite(storage, name, plan, sketcher)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(versions, "rewrite", fail)
+        done = run(world, "datasets", "cut", "--json")
+    assert done.exit_code == 1
+    assert "not cut: a;" in done.stderr
+    assert "anna-canary" not in done.output
+    assert "b" in [found["dataset"] for found in json.loads(done.stdout)["cut"]]
+    assert run(world, "datasets", "cut").exit_code == 0
+    assert (find(world, "a").version, find(world, "b").version) == (2, 2)
+
+
 def test_the_operator_is_told_what_waits_and_until_when(world: World) -> None:
     register(world, "visits")
     write(world, "more", MORE)

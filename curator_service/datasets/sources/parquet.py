@@ -5,7 +5,7 @@ import os
 import stat
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,6 +21,7 @@ from curator_service.datasets.sources.base import (
     RawBatch,
     TextsTooLong,
     check_columns,
+    find_keys,
     list_headers,
     look_of,
     read_ahead,
@@ -80,15 +81,19 @@ class ParquetSource:
 
     def read(self, manifest: Manifest) -> Generator[RawBatch]:
         """Yield rows; see `Source`."""
-        names = list_headers(manifest)
-        files = [self._look(path, names) for path in self._list_files()]
+        paths, declared = self._list_files(), list_headers(manifest)
+        keys = self._find_keys(manifest, paths)
+        names = [*declared, *keys]
+        files = [self._look(path, names) for path in paths]
         _check_types(files, names)
         total = sum(file.rows for file in files)
         if total > manifest.row_capacity:
             raise IngestError(
                 f"{self.label}: more rows than the manifest's row_capacity of {manifest.row_capacity}; nothing was cut"
             )
-        yield from self._cut(files, names, total)
+        for raw in self._cut(files, names, total):
+            columns, found = raw.columns[: len(declared)], raw.columns[len(declared) :]
+            yield replace(raw, columns=columns, keys=dict(zip(keys, found, strict=True)))
         for file in files:
             self._check_same(_find_stat(file.path), file)
         whole = b"".join(bytes.fromhex(file.digest) for file in files)
@@ -118,6 +123,17 @@ class ParquetSource:
         if not found or len(found) > _FILES_MAX:
             raise IngestError(f"{self.label}: has {'no' if not found else 'too many'} files *{_SUFFIX}")
         return found
+
+    def _find_keys(self, manifest: Manifest, paths: Sequence[Path]) -> list[str]:
+        """Return the columns that look like keys, and have one type in all files."""
+        keys: list[tuple[str, pa.DataType]] | None = None
+        for path in paths:
+            with self._open(path, []) as (_, reader):
+                schema = reader.schema_arrow
+            names = [name for name in find_keys(manifest, schema.names) if _is_of_keys(schema.field(name).type)]
+            found = [(name, _normalise(pa.nulls(0, schema.field(name).type)).type) for name in names]
+            keys = found if keys is None else [one for one in keys if one in found]
+        return [name for name, _ in keys or ()]
 
     def _look(self, path: Path, names: list[str]) -> _File:
         with self._open(path, names) as (file, reader):
@@ -316,6 +332,12 @@ def _find_stat(path: Path) -> os.stat_result | None:
         return path.stat()
     except OSError:
         return None
+
+
+def _is_of_keys(kind: pa.DataType) -> bool:
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    return is_number or _holds_texts(kind) or bool(pa.types.is_fixed_size_binary(kind))
 
 
 def _holds_texts(kind: pa.DataType) -> bool:

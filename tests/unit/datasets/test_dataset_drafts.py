@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support import PERSONS
 
 from curator_service.datasets.checking import check_rows
 from curator_service.datasets.drafting import draft_manifest, make_name
@@ -63,7 +64,8 @@ def draft(path: Path, **options: Any) -> str:
 
 
 def complete(text: str) -> str:
-    """Fill in bounds, and nothing else."""
+    """Fill in bounds, and whose rows they are where no subject is there; nothing else."""
+    text = text if re.search(r"(?m)^subject =", text) else f"{PERSONS}\n{text}"
     text = re.sub(r"(?m)^# lower =.*$", "lower = 0", text)
     return re.sub(r"(?m)^# upper =.*$", "upper = 100000", text)
 
@@ -127,7 +129,7 @@ def test_a_draft_without_bounds_is_refused_and_each_is_named(tmp_path: Path, tex
         assert f"column '{name}' needs lower and upper" in line
     half = text.replace("# lower =", "lower = 0 #").replace("# upper =", "upper =")
     (tmp_path / "m.toml").write_text(half)
-    with pytest.raises(ManifestError, match=r"a number is to be filled in, from knowledge: line \d+, \d+"):
+    with pytest.raises(ManifestError, match=r"a value is to be filled in, from knowledge: line \d+, \d+"):
         load_manifest(tmp_path / "m.toml")
 
 
