@@ -55,6 +55,7 @@ from curator_service.settings import Settings
 _CUTS_EVERY_S = 20.0
 _USES_EVERY_S = 60.0
 _PROPOSALS_EVERY_S = 60.0
+_ANSWERS_EVERY_S = 60.0
 _DECISIONS = (LimitRequest, PopulationRequest, DecisionRequest, PermitRequest)
 _TOKENS = (RotationRequest, TokenRequest)
 _DESCRIPTION = """Noisy sufficient statistics of patients' rows, each charged to the privacy budget of its population.
@@ -111,6 +112,7 @@ def create_app(
     observer = Observer(metrics, make_tracer(settings.traces_url))
     cuts = Periodic("the cuts", curator.versions.cut_due, _CUTS_EVERY_S)
     proposals = Periodic("the ends of proposals", _ending_proposals(curator, now), _PROPOSALS_EVERY_S)
+    answers = Periodic("the stored answers", curator.releases.check_stored, _ANSWERS_EVERY_S)
     uses = Periodic("the last uses of tokens", curator.identity.write_uses, _USES_EVERY_S)
 
     def start() -> None:
@@ -121,6 +123,7 @@ def create_app(
         cuts.start()
         uses.start()
         proposals.start()
+        answers.start()
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
@@ -141,6 +144,7 @@ def create_app(
             cuts.stop()
             uses.stop()
             proposals.stop()
+            answers.stop()
             for looking in (readiness, pages, job_waits):
                 looking.close()
             curator.close()
