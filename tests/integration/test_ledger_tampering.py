@@ -12,7 +12,7 @@ from unittest.mock import Mock
 import pytest
 from support import World, body, open_world
 
-from curator_service.cli.ledger import _verify_one
+from curator_service.cli.ledger import verify_one
 from curator_service.container import make_curator
 from curator_service.kinds.gram import plan as planning
 from curator_service.kinds.gram import sensitivity
@@ -243,7 +243,7 @@ def test_a_charge_for_half_of_its_sensitivity_is_found(
         assert world.curator.ledger.verify("town").ok
         place = world.entries()[-1]["sequence"]
         assert world.discrepancies() == [f"the sensitivities of sequence {place}"]
-        found = _verify_one(world.curator, "town")
+        found = verify_one(world.curator, "town")
         assert (found["ok"], found["bad_sequence"]) == (False, place)
         assert f"the sensitivities of sequence {place}" in found["reason"]
 
