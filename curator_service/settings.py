@@ -51,7 +51,7 @@ class _Issuer(BaseModel):
     algorithms: tuple[Algorithm, ...] = Field(ALGORITHMS, min_length=1)
     clock_skew_s: int = Field(60, ge=0, le=300, description="How far its clock may differ, in seconds.")
 
-    @field_validator("issuer", "jwks_uri", check_fields=False)
+    @field_validator("issuer", "jwks_uri", "fetch_address", check_fields=False)
     @classmethod
     def _is_secure(cls, url: str) -> str:
         """Refuse an address at which somebody in between could say who signs in."""
@@ -102,6 +102,10 @@ class BrowserClient(BaseModel):
 class IdentityProvider(_Issuer):
     """An OpenID provider at which people sign in, and what its groups may do here."""
 
+    fetch_address: str = Field(
+        "", description="Where the curator reaches it, if not at its issuer's address. Tokens name the issuer still."
+    )
+
     name: str = Field(pattern="^[a-z][a-z0-9]{0,15}$", description="Begins the names of its people here.")
     audience: str = Field(min_length=1, description="What its tokens for this curator state as `aud`.")
     client_id: str = Field("", description="What notebooks sign in as; nobody is told to sign in there if empty.")
@@ -123,7 +127,7 @@ class IdentityProvider(_Issuer):
     passports: bool = Field(False, description="Ask it for visas (GA4GH) of whoever signs in.")
     browser: BrowserClient | None = Field(None, description="Lets people sign in at the dashboard.")
 
-    @field_validator("subject_claim")
+    @field_validator("subject_claim", "subject_claim_before")
     @classmethod
     def _stays(cls, claim: str) -> str:
         """Refuse a claim by which one person could become another."""

@@ -219,8 +219,16 @@ def _people(curator: Curator, _: Settings) -> Iterator[Finding]:
         yield Finding("proposals", CARE, f"{waiting} wait for a second person", "curator proposals list")
 
 
-def _providers(curator: Curator, _: Settings) -> Iterator[Finding]:
+def _providers(curator: Curator, settings: Settings) -> Iterator[Finding]:
     """Look at the providers at which people sign in with a browser, as they describe themselves now."""
+    for provider in settings.providers:
+        if provider.browser is not None and not provider.tells_people_apart:
+            yield Finding(
+                f"people of {provider.name}",
+                CARE,
+                "two of them approve each other only through one application, since one person may have two subjects",
+                "set subject_claim or subjects of the provider: docs/identity.md#two-applications-of-one-provider",
+            )
     for name in curator.sign_ins.list_names():
         what, fault = f"sign-in at {name}", curator.sign_ins.find_fault(name)
         if fault:

@@ -1,6 +1,5 @@
 """Who is calling, and what that principal may do."""
 
-import logging
 import secrets
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,6 +11,7 @@ from typing import Any, ClassVar, Literal, Protocol
 from curator_service.identity import repository
 from curator_service.identity.attestation import Acts, ActsUnit, Attestation, Known, commitment
 from curator_service.identity.oidc.code_flow import Transaction
+from curator_service.identity.oidc.faults import WORDS, Explanation, Fault, TokenFault, log_fault
 from curator_service.identity.policy import PRIVILEGED, READING, Action, Objects, Role, allowed_objects, roles_for
 from curator_service.identity.repository import (
     BY_SUBJECT,
@@ -28,8 +28,6 @@ from curator_service.kit.idempotency import key_reused
 from curator_service.kit.logs import log_without_data
 from curator_service.kit.names import NAME, NAME_RULE
 from curator_service.kit.problems import Problem, RequestInvalid
-
-log = logging.getLogger("curator_service")
 
 DAYS_MAX = 3650
 TOKEN_KEY_MIN = 22
@@ -117,6 +115,10 @@ class SignedIn(Protocol):
         """Until when it says so."""
 
     @property
+    def fault(self) -> Fault | None:
+        """Why no group gives a role; None where one does."""
+
+    @property
     def recognition(self) -> Recognition:
         """How the provider tells the person from others."""
 
@@ -134,10 +136,8 @@ class Providers(Protocol):
     def begin(self, name: str, transaction: Transaction, /, *, anew: bool) -> str:
         """Return where a browser signs in."""
 
-    def complete(
-        self, name: str, transaction: Transaction, code: str, issuer: str, began: datetime, /
-    ) -> SignedIn | None:
-        """Return who signed in with a browser, or None."""
+    def complete(self, name: str, transaction: Transaction, code: str, issuer: str, began: datetime, /) -> SignedIn:
+        """Return who signed in with a browser."""
 
     def find_fault(self, name: str, /) -> str:
         """Say why nobody can sign in with a browser."""
@@ -154,8 +154,11 @@ class Providers(Protocol):
     def recognises(self, text: str, /) -> bool:
         """Tell whether a bearer text looks like one of theirs."""
 
-    def sign_in(self, text: str, /) -> SignedIn | None:
-        """Return whom a token is of, or None."""
+    def sign_in(self, text: str, /) -> SignedIn:
+        """Return whom a token is of."""
+
+    def explain(self, text: str, /) -> Explanation:
+        """Say why a token does not hold, for an operator."""
 
 
 class IdentityService:
@@ -251,6 +254,8 @@ class IdentityService:
         if stored is None or self.providers is None or stored.issuer not in self.providers.browser_clients():
             return None
         roles = self.attestation.restrict_roles(stored)
+        if not self._is_current(principal_id):  # another process may have linked the person just now
+            self.attestation.refresh()
         return replace(stored, roles=roles) if roles and self._is_current(principal_id) else None
 
     def _identify_token(self, text: str) -> Caller | None:
@@ -264,15 +269,16 @@ class IdentityService:
     def _identify_at_provider(self, text: str) -> Caller | None:
         if self.providers is None or not self.providers.recognises(text):
             return None
-        found = self.providers.sign_in(text)
-        if found is None:
-            return None
         try:
+            found = self.providers.sign_in(text)
             admitted = self.admit(found.principal, found.told_at, found.recognition)
-            return Caller(admitted, "provider", found.expires_at)
-        except IdentityError as error:
-            log.warning("somebody who signed in elsewhere is not let in: %s", error)
-            return None
+        except (TokenFault, IdentityError) as error:
+            fault = error if isinstance(error, TokenFault) else TokenFault(Fault.NAME, is_signed=True)
+            log_fault(fault)
+            if not fault.is_signed:  # a stranger hears nothing
+                return None
+            raise AuthenticationRequired(f"You are not let in. {WORDS[fault.fault]}") from None
+        return Caller(admitted, "provider", found.expires_at)
 
     @staticmethod
     def authorize(principal: Principal, action: Action) -> Objects:
@@ -757,6 +763,12 @@ class IdentityService:
         with self.database.read() as connection:
             keeps = repository.has_permits(connection, holder) or not repository.has_permits(connection, before)
         return (holder, [before]) if keeps else (before, [holder])
+
+    def is_of(self, identity: str, principal_id: str) -> bool:
+        """Return whether somebody whom a provider identifies so is a principal."""
+        if self.attestation.holder_of_identity(identity) != principal_id:
+            self.attestation.refresh()
+        return self.attestation.holder_of_identity(identity) == principal_id
 
     def find_doubt(self, one: str, other: str) -> str:
         """Say why two principals may be one person; empty where they are two.

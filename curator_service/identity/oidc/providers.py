@@ -11,10 +11,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from curator_service.identity.oidc.code_flow import CodeFlow, Transaction, is_between
+from curator_service.identity.oidc.faults import Explanation, Fault, TokenFault
 from curator_service.identity.oidc.fetching import Fetch, ProviderUnreachable, fetch, log
 from curator_service.identity.oidc.keys import KeySet
 from curator_service.identity.oidc.passports import VisaReader
-from curator_service.identity.oidc.verification import looks_like_jwt, read_issuer, verify
+from curator_service.identity.oidc.verification import check_form, read_claims, read_issuer, verify
 from curator_service.identity.policy import Role
 from curator_service.identity.repository import Principal, Recognition, Visa
 from curator_service.kit.clock import Clock, timestamp
@@ -45,6 +46,8 @@ class SignIn:
     recognition : Recognition
     is_anew : bool
         Whether the person is known to have proved who that is for this very sign-in, and not for an earlier one.
+    fault : Fault or None
+        Why no group gives a role; None where one does.
     """
 
     principal: Principal
@@ -53,6 +56,7 @@ class SignIn:
     ends: float
     recognition: Recognition
     is_anew: bool = False
+    fault: Fault | None = None
 
 
 class IdentityProviders:
@@ -76,7 +80,7 @@ class IdentityProviders:
         fetch: Fetch = fetch,
     ) -> None:
         self._providers = {one.issuer: one for one in providers}
-        self._keys = {one.issuer: KeySet(one.issuer, fetch) for one in providers}
+        self._keys = {one.issuer: KeySet(one.issuer, fetch, fetch_address=one.fetch_address) for one in providers}
         self._flows = {
             one.name: CodeFlow(one, one.browser, self._keys[one.issuer], fetch) for one in providers if one.browser
         }
@@ -114,8 +118,8 @@ class IdentityProviders:
         """Return where a browser signs in; see `CodeFlow.authorization_url`."""
         return self._flows[name].authorization_url(transaction, anew=anew)
 
-    def complete(self, name: str, transaction: Transaction, code: str, issuer: str, began: datetime) -> SignIn | None:
-        """Return who signed in with a browser, without roles where no group has one; None if the answer does not hold.
+    def complete(self, name: str, transaction: Transaction, code: str, issuer: str, began: datetime) -> SignIn:
+        """Return who signed in with a browser, without roles where no group has one.
 
         Parameters
         ----------
@@ -129,19 +133,19 @@ class IdentityProviders:
 
         Raises
         ------
+        TokenFault
         Unavailable
         """
         flow = self._flows[name]
         now = self._now()
         claims = flow.redeem(transaction, code, issuer, now)
-        principal = None if claims is None else _read_principal(flow.provider, claims)
-        if claims is None or principal is None:
-            return None
+        principal = _read_principal(flow.provider, claims)
         made, provider = float(claims["iat"]), flow.provider
         ends = made + provider.lifetime_max_s
         is_anew = is_between(claims.get("auth_time"), began, now, provider.clock_skew_s)
         recognition = _recognise(provider, claims, f"browser:{flow.client.client_id}")
-        return SignIn(principal, _moment(made), _moment(ends), ends, recognition, is_anew)
+        fault = None if principal.roles else find_fault_of_groups(provider, claims)
+        return SignIn(principal, _moment(made), _moment(ends), ends, recognition, is_anew, fault)
 
     def find_fault(self, name: str) -> str:
         """Say why nobody can sign in at a provider with a browser; empty where it can be tried."""
@@ -154,14 +158,16 @@ class IdentityProviders:
         return any(name.startswith((f"{one.name}.", f"{one.name}-")) for one in self._providers.values())
 
     def recognises(self, text: str) -> bool:
-        """Tell whether a text is of the form of a token of theirs."""
-        return bool(self._providers) and looks_like_jwt(text)
+        """Tell whether a text looks like a token of theirs, whatever is wrong with it."""
+        return bool(self._providers) and text.startswith("eyJ")
 
-    def sign_in(self, text: str) -> SignIn | None:
-        """Return whom a token is of; None if it does not hold, or no group of theirs has a role here.
+    def sign_in(self, text: str) -> SignIn:
+        """Return whom a token is of.
 
         Raises
         ------
+        TokenFault
+            If it does not hold, or no group of theirs has a role here.
         Unavailable
             If the provider's keys are not known.
         """
@@ -170,21 +176,47 @@ class IdentityProviders:
             known, until = self._kept.get(key, (None, 0.0))
         if known is None or time.monotonic() > until:
             known = self._verify(text, now)
-            if known is None:
-                return None
             with self._lock:
                 self._kept[key] = known, time.monotonic() + KEPT_S
                 while len(self._kept) > KEPT_MAX:
                     self._kept.popitem(last=False)
         if now.timestamp() >= known.ends:
-            return None
+            raise TokenFault(Fault.EXPIRED, self._providers[known.principal.issuer].name, is_signed=True)
         visas = tuple(visa for visa in known.principal.visas if now.timestamp() < visa.expires)
         return replace(known, principal=replace(known.principal, visas=visas))
 
-    def _verify(self, text: str, now: datetime) -> SignIn | None:
+    def explain(self, text: str) -> Explanation:
+        """Say why a token does not hold, and what it states beside what settings want: for an operator's eyes."""
+        said = read_claims(text)
+        provider = self._providers.get(str(said.get("iss")))
+        known = ", ".join(self._providers) or "none"
+        stated = [("iss", said.get("iss"), known)]
+        if provider is not None:
+            found = _find_groups(provider, said)
+            stated += [
+                ("aud", said.get("aud"), provider.audience),
+                (provider.subject_claim, said.get(provider.subject_claim), "text"),
+                *((name, said.get(name), f"now is {self._now().timestamp():.0f}") for name in ("iat", "nbf", "exp")),
+                (provider.groups_claim, found, ", ".join(provider.roles)),
+            ]
+        try:
+            self.sign_in(text)
+        except TokenFault as error:
+            return Explanation(error.fault, error.is_signed, stated)
+        return Explanation(None, True, stated)
+
+    def _verify(self, text: str, now: datetime) -> SignIn:
+        check_form(text)
         provider = self._providers.get(read_issuer(text))
         if provider is None:
-            return None
+            raise TokenFault(Fault.ISSUER)
+        try:
+            return self._verify_for(provider, text, now)
+        except TokenFault as error:
+            error.provider = provider.name
+            raise
+
+    def _verify_for(self, provider: IdentityProvider, text: str, now: datetime) -> SignIn:
         claims = verify(
             text,
             self._keys[provider.issuer],
@@ -195,12 +227,11 @@ class IdentityProviders:
             lifetime_max_s=provider.lifetime_max_s,
             now=now,
         )
-        principal = None if claims is None else _read_principal(provider, claims)
-        if claims is None or principal is None or not principal.roles:
-            return None
+        principal = _read_principal(provider, claims)
+        if not principal.roles:
+            raise TokenFault(find_fault_of_groups(provider, claims), is_signed=True)
         principal = replace(principal, visas=self._read_visas(provider, claims, text, now))
-        ends = float(claims["exp"])
-        client = _read_client(claims)
+        ends, client = float(claims["exp"]), _read_client(claims)
         recognition = _recognise(provider, claims, f"token:{client}" if client else "")
         return SignIn(principal, _moment(claims["iat"]), _moment(ends), ends + provider.clock_skew_s, recognition)
 
@@ -222,22 +253,47 @@ class IdentityProviders:
         return found
 
 
-def read_roles(provider: IdentityProvider, claims: dict[str, Any]) -> frozenset[Role]:
-    """Return the roles that the groups of a token give, as settings map them."""
+def _find_groups(provider: IdentityProvider, claims: dict[str, Any]) -> Any:
     found: Any = claims.get(provider.groups_claim)
     if found is None:  # a member of a member, as Keycloak has realm_access.roles
         found = claims
         for name in provider.groups_claim.split("."):
             found = found.get(name) if isinstance(found, dict) else None
+    return found
+
+
+def read_roles(provider: IdentityProvider, claims: dict[str, Any]) -> frozenset[Role]:
+    """Return the roles that the groups of a token give, as settings map them."""
+    found = _find_groups(provider, claims)
     groups = [found] if isinstance(found, str) else found if isinstance(found, list) else []
     return frozenset(Role(role) for group in groups if isinstance(group, str) for role in provider.roles.get(group, ()))
 
 
-def _read_principal(provider: IdentityProvider, claims: dict[str, Any]) -> Principal | None:
-    """Return who a token is of, with the roles of the groups that it states; None if it does not say who."""
+def find_fault_of_groups(provider: IdentityProvider, claims: dict[str, Any]) -> Fault:
+    """Return why the groups of a token give no role."""
+    found, elsewhere = _find_groups(provider, claims), claims.get("_claim_names")
+    if found is None:
+        # Entra ID states an address in place of more than 200 groups.
+        is_over = "hasgroups" in claims or (isinstance(elsewhere, dict) and provider.groups_claim in elsewhere)
+        return Fault.GROUPS_OVERAGE if is_over else Fault.GROUPS_ABSENT
+    if isinstance(found, str) and re.search(r"[,; ]", found):
+        return Fault.GROUPS_TEXT
+    paths = [found] if isinstance(found, str) else found
+    if isinstance(paths, list) and any(isinstance(one, str) and one.startswith("/") for one in paths):
+        return Fault.GROUPS_PATHS
+    return Fault.GROUPS_UNMAPPED
+
+
+def _read_principal(provider: IdentityProvider, claims: dict[str, Any]) -> Principal:
+    """Return who a token is of, with the roles of the groups that it states.
+
+    Raises
+    ------
+    TokenFault
+    """
     subject = read_subject(claims, provider.subject_claim)
     if subject is None:
-        return None
+        raise TokenFault(Fault.SUBJECT, is_signed=True)
     identity = identity_of(provider.issuer, provider.subject_claim, subject)
     return Principal(
         identity,

@@ -59,8 +59,8 @@ def open_parquet(folder: Path, table: dict[str, list[Any]]) -> Source:
     """Return two files, of which one has a key more."""
     (folder / "rows").mkdir()
     rows = pa.table(table)
-    pq.write_table(rows.slice(0, 100), folder / "rows" / "a.parquet")
-    pq.write_table(rows.slice(100).append_column("note_id", [[""] * (len(rows) - 100)]), folder / "rows" / "b.parquet")
+    pq.write_table(rows.slice(0, 100).append_column("note_id", [[""] * 100]), folder / "rows" / "a.parquet")
+    pq.write_table(rows.slice(100), folder / "rows" / "b.parquet")
     return open_source(folder / "rows", declare().csv_options)
 
 
@@ -161,6 +161,16 @@ def test_a_person_shows_too_where_a_visit_has_several_rows(tmp_path: Path) -> No
     table = VISITS | {"stay_id": [i // 5 for i in range(COUNT)]}
     table = {name: table[name] for name in ("stay_id", "person_id", "x")}
     assert find_keys(open_csv(tmp_path, table), subject="stay_id", rows_per_subject=5) == ["person_id"]
+
+
+def test_a_person_by_name_shows_in_several_households_although_these_have_several_persons(tmp_path: Path) -> None:
+    table = {
+        "household_id": [i // 4 for i in range(COUNT)],
+        "patient_id": [i % (COUNT - 20) for i in range(COUNT)],
+        "visit_no": [i % (COUNT - 20) for i in range(COUNT)],
+        "x": VISITS["x"],
+    }
+    assert find_keys(open_csv(tmp_path, table), subject="household_id", rows_per_subject=4) == ["patient_id"]
 
 
 def test_visits_of_a_person_do_not_contradict_that_the_person_is_the_subject(tmp_path: Path) -> None:
@@ -270,6 +280,15 @@ def test_rows_for_a_registered_dataset_may_leave_the_column_out(world: World) ->
     with pytest.raises(IngestError, match="leave the column out of these rows"):
         world.curator.versions.add_rows("d", path, act="replace", actor="operator:test")
     world.curator.versions.add_rows("d", write_csv(world.folder, {"x": VISITS["x"]}), act="replace", actor="operator:t")
+
+
+def test_a_registered_dataset_keeps_what_its_manifest_declared(world: World) -> None:
+    columns = [*SMALL, ("visit_no", "numeric", "omit", (0.0, 10.0), None)]
+    manifest, data = write(world, {"visit_no": list(range(9)), "x": list(range(9))}, PERSONS)
+    manifest.write_text(manifest_text("d", columns=columns))
+    world.curator.datasets.register(manifest, data, actor="operator:test")
+    path = write_csv(world.folder, {"visit_no": [1] * 9, "x": list(range(1, 10))})
+    world.curator.versions.add_rows("d", path, act="replace", actor="operator:test")
 
 
 # --- Subjects of several columns
