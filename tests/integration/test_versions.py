@@ -3,8 +3,10 @@
 import json
 import multiprocessing
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -592,6 +594,28 @@ def test_a_command_whose_cut_failed_ends_so(world: World, monkeypatch: pytest.Mo
     assert "b" in [found["dataset"] for found in json.loads(done.stdout)["cut"]]
     assert run(world, "datasets", "cut").exit_code == 0
     assert (find(world, "a").version, find(world, "b").version) == (2, 2)
+
+
+def test_metrics_do_not_tell_that_rows_wait(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    register(world, "visits")
+    storage, api = world.curator.datasets.storage, world.api()
+    before = storage.measure(but_for=())
+    total = 4 * before  # a disk that rows fill up
+
+    def usage(_folder: object) -> SimpleNamespace:
+        return SimpleNamespace(total=total, free=0.505 * total - (storage.measure(but_for=()) - before))
+
+    monkeypatch.setattr(shutil, "disk_usage", usage)
+
+    def told() -> list[str]:
+        lines = api.get("/metrics").text.splitlines()
+        return [line for line in lines if line.startswith("curator_disk_free_ratio")]
+
+    quiet = told()
+    assert quiet[0].endswith(" 0.5")
+    add(world, "visits", MORE)
+    assert usage(None).free < 0.49 * total
+    assert told() == quiet
 
 
 def test_the_operator_is_told_what_waits_and_until_when(world: World) -> None:

@@ -196,6 +196,11 @@ class _CopyStream(Digested):
         return filled
 
 
+def _to_key(value: object) -> str | None:
+    text = None if value is None else str(value)
+    return None if text is None or len(text) > base.KEY_CHARACTERS_MAX else text
+
+
 class QuerySource:
     """What a database hands over row by row.
 
@@ -267,10 +272,7 @@ class QuerySource:
                 pa.array([self._to_word(row[place], name) for row in rows], pa.string())
                 for name, place in zip(names, places, strict=True)
             ]
-            texts = {
-                name: pa.array([None if row[place] is None else str(row[place]) for row in rows], pa.string())
-                for name, place in keys.items()
-            }
+            texts = {name: pa.array([_to_key(row[place]) for row in rows], pa.string()) for name, place in keys.items()}
             yield RawBatch(columns, range(done + 1, done + len(rows) + 1), None, texts)
             done += len(rows)
 
