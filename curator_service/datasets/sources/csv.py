@@ -186,9 +186,11 @@ class _Records:
                 spare += 1
                 fields = row or [""]
                 if len(fields) == width:
-                    rows.append([fields[position] for position in (*positions, *keys.values())])
+                    rows.append([fields[position] for position in positions])
+                    held += sum(map(len, rows[-1]))
+                    texts = (fields[position] for position in keys.values())
+                    rows[-1] += [text if len(text) <= base.KEY_CHARACTERS_MAX else "" for text in texts]
                     lines.append(start)
-                    held += sum(map(len, rows[-1][: len(positions)]))
                 else:
                     faults.add(f"{len(fields)} fields where the header has {width}", [start])
             else:
@@ -298,7 +300,15 @@ class _FastReader:
             raise Doubt
         self._spare += table.num_rows - blank_lines
         lengths = _count_characters(table.select(list(dict.fromkeys(self._columns)))) if self._wide else None
+        table = self._leave_out_long_keys(table)
         return _Part(table, len(block), lengths, self._file.share)
+
+    def _leave_out_long_keys(self, table: pa.Table) -> pa.Table:
+        for name in self._keys.values():
+            texts = to_array(table[name])
+            short = pc.if_else(pc.greater(pc.utf8_length(texts), base.KEY_CHARACTERS_MAX), "", texts)
+            table = table.set_column(table.column_names.index(name), name, short)
+        return table
 
     def _cut(self, parts: list[_Part], *, last: bool) -> Iterator[RawBatch]:
         """Take whole batches off the rows that wait."""
