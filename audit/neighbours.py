@@ -94,7 +94,7 @@ class Cell:
 
     def csv(self, rows: list[Row]) -> str:
         """Return rows as an admin would upload them."""
-        header = ",".join(["person", *self.row])  # not declared, and so not read, where a row is a person
+        header = ",".join(["person", *self.row])  # where a row is a person it is not declared, and differs
         texts = [",".join(["" if row[c] is None else str(row[c]) for c in self.row]) for row in rows]
         return "\n".join([header, *(f"{min(i, 1)},{text}" for i, text in enumerate(texts))]) + "\n"
 

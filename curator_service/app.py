@@ -55,6 +55,7 @@ from curator_service.settings import Settings
 _CUTS_EVERY_S = 20.0
 _USES_EVERY_S = 60.0
 _PROPOSALS_EVERY_S = 60.0
+_ANSWERS_EVERY_S = 60.0
 _DECISIONS = (LimitRequest, PopulationRequest, DecisionRequest, PermitRequest)
 _TOKENS = (RotationRequest, TokenRequest)
 _DESCRIPTION = """Noisy sufficient statistics of patients' rows, each charged to the privacy budget of its population.
@@ -109,18 +110,20 @@ def create_app(
     job_waits = JobWaits(curator.database)
     pages = SharedLook(lambda: metrics.render(readiness.state()))
     observer = Observer(metrics, make_tracer(settings.traces_url))
-    cuts = Periodic("the cuts", curator.versions.cut_due, _CUTS_EVERY_S)
-    proposals = Periodic("the ends of proposals", _ending_proposals(curator, now), _PROPOSALS_EVERY_S)
-    uses = Periodic("the last uses of tokens", curator.identity.write_uses, _USES_EVERY_S)
+    beside = [
+        Periodic("the cuts", curator.versions.cut_due, _CUTS_EVERY_S),
+        Periodic("the last uses of tokens", curator.identity.write_uses, _USES_EVERY_S),
+        Periodic("the ends of proposals", _ending_proposals(curator, now), _PROPOSALS_EVERY_S),
+        Periodic("the stored answers", curator.releases.check_stored, _ANSWERS_EVERY_S),
+    ]
 
     def start() -> None:
         run_self_test(kinds.self_tests)
         curator.check_engine()
         curator.start()
         curator.job_runner.start()
-        cuts.start()
-        uses.start()
-        proposals.start()
+        for work in beside:
+            work.start()
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
@@ -138,9 +141,8 @@ def create_app(
             # For connections, which refuse before there is a request, and are told when the server stops.
             yield {"observer": observer, "job_waits": job_waits}
             gc.unfreeze()
-            cuts.stop()
-            uses.stop()
-            proposals.stop()
+            for work in beside:
+                work.stop()
             for looking in (readiness, pages, job_waits):
                 looking.close()
             curator.close()

@@ -127,7 +127,7 @@ class IdentityProvider(_Issuer):
     passports: bool = Field(False, description="Ask it for visas (GA4GH) of whoever signs in.")
     browser: BrowserClient | None = Field(None, description="Lets people sign in at the dashboard.")
 
-    @field_validator("subject_claim")
+    @field_validator("subject_claim", "subject_claim_before")
     @classmethod
     def _stays(cls, claim: str) -> str:
         """Refuse a claim by which one person could become another."""

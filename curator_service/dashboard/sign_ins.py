@@ -236,7 +236,7 @@ class ProviderSignIns:
         holder = self.sessions.find_holder(record.session_hash)
         if holder is None:
             raise SignInRefused("Your session here has ended meanwhile. Sign in, and fill in the form again.")
-        if self.identity.attestation.holder_of_identity(found.principal.id) != holder.id:
+        if not self.identity.is_of(found.principal.id, holder.id):
             raise SignInRefused("Somebody else signed in than whose session it is. Nothing was done.")
         if not found.principal.roles:
             self.sessions.end_by_hash(record.session_hash)

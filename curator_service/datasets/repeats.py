@@ -80,7 +80,8 @@ class KeyWatch:
         is_of_persons = any(looks_like_key(name) is KeyOf.PERSON for name in self._manifest.subject_columns)
         for name, (persons_of, values_of) in self._pairs.items():
             unit = looks_like_key(name)
-            if unit is None or (unit is KeyOf.STAFF and is_of_persons):
+            assert unit is not None  # no other column is read
+            if unit is KeyOf.STAFF and is_of_persons:
                 continue
             shared, values = persons_of.count()
             several, persons = values_of.count()

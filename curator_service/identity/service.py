@@ -254,6 +254,8 @@ class IdentityService:
         if stored is None or self.providers is None or stored.issuer not in self.providers.browser_clients():
             return None
         roles = self.attestation.restrict_roles(stored)
+        if not self._is_current(principal_id):  # another process may have linked the person just now
+            self.attestation.refresh()
         return replace(stored, roles=roles) if roles and self._is_current(principal_id) else None
 
     def _identify_token(self, text: str) -> Caller | None:
@@ -761,6 +763,12 @@ class IdentityService:
         with self.database.read() as connection:
             keeps = repository.has_permits(connection, holder) or not repository.has_permits(connection, before)
         return (holder, [before]) if keeps else (before, [holder])
+
+    def is_of(self, identity: str, principal_id: str) -> bool:
+        """Return whether somebody whom a provider identifies so is a principal."""
+        if self.attestation.holder_of_identity(identity) != principal_id:
+            self.attestation.refresh()
+        return self.attestation.holder_of_identity(identity) == principal_id
 
     def find_doubt(self, one: str, other: str) -> str:
         """Say why two principals may be one person; empty where they are two.

@@ -225,10 +225,26 @@ class TestAnotherClaim:
         assert acts(before)[-1]["claim"] == "sub"
 
 
+def test_a_link_that_another_process_wrote_counts_at_once(place: World) -> None:
+    """The session of somebody who was linked goes on at another worker, which has not read of it yet."""
+    browser = {"client_id": "dashboard"}
+    found = who(served(place, browser=browser), token("olga"))["id"]
+    one, other = (served(place, browser=browser, subject_claim="oid") for _ in range(2))
+    identity = other.app.state.curator.identity
+    assert identity.find_vouched(found) is None
+    text = token("olga", **OID)
+    assert who(one, text)["id"] == found
+    assert identity.is_of(identity.providers.sign_in(text).principal.id, found)
+    assert identity.find_vouched(found) is not None
+
+
 @pytest.mark.parametrize("claim", ["email", "preferred_username", "upn", "UPN", "name", ""])
 def test_a_claim_that_may_change_says_nothing_of_who_somebody_is(claim: str) -> None:
     with pytest.raises(ValidationError):
         provider(subject_claim=claim)
+    if claim:  # nobody is linked by one, either
+        with pytest.raises(ValidationError):
+            provider(subject_claim="oid", subject_claim_before=claim)
 
 
 def test_a_session_ends_where_another_claim_says_who_somebody_is(place: World) -> None:

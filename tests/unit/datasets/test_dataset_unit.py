@@ -14,6 +14,7 @@ from support import PERSONS, World, manifest_text
 
 from curator_service.datasets import repeats
 from curator_service.datasets.checking import check_rows
+from curator_service.datasets.drafting import draft_manifest
 from curator_service.datasets.manifest import Manifest, ManifestError, load_manifest
 from curator_service.datasets.reidentification import SubjectKey
 from curator_service.datasets.sources.base import IngestError, Source
@@ -59,8 +60,8 @@ def open_parquet(folder: Path, table: dict[str, list[Any]]) -> Source:
     """Return two files, of which one has a key more."""
     (folder / "rows").mkdir()
     rows = pa.table(table)
-    pq.write_table(rows.slice(0, 100), folder / "rows" / "a.parquet")
-    pq.write_table(rows.slice(100).append_column("note_id", [[""] * (len(rows) - 100)]), folder / "rows" / "b.parquet")
+    pq.write_table(rows.slice(0, 100).append_column("note_id", [[""] * 100]), folder / "rows" / "a.parquet")
+    pq.write_table(rows.slice(100), folder / "rows" / "b.parquet")
     return open_source(folder / "rows", declare().csv_options)
 
 
@@ -163,6 +164,16 @@ def test_a_person_shows_too_where_a_visit_has_several_rows(tmp_path: Path) -> No
     assert find_keys(open_csv(tmp_path, table), subject="stay_id", rows_per_subject=5) == ["person_id"]
 
 
+def test_a_person_by_name_shows_in_several_households_although_these_have_several_persons(tmp_path: Path) -> None:
+    table = {
+        "household_id": [i // 4 for i in range(COUNT)],
+        "patient_id": [i % (COUNT - 20) for i in range(COUNT)],
+        "visit_no": [i % (COUNT - 20) for i in range(COUNT)],
+        "x": VISITS["x"],
+    }
+    assert find_keys(open_csv(tmp_path, table), subject="household_id", rows_per_subject=4) == ["patient_id"]
+
+
 def test_visits_of_a_person_do_not_contradict_that_the_person_is_the_subject(tmp_path: Path) -> None:
     assert find_keys(open_csv(tmp_path, VISITS), subject="person_id", rows_per_subject=5) == []
 
@@ -233,6 +244,28 @@ def _counts_of(report: Any) -> Sequence[str]:
     return counts
 
 
+@pytest.mark.parametrize("kind", ["csv", "careful", "query"])
+def test_a_text_that_is_too_long_for_a_key_is_no_value_of_one(tmp_path: Path, kind: str) -> None:
+    table: dict[str, list[Any]] = {"patient": ["{" * 400] * 10 + [f"p{i}" for i in range(20)], "x": [1] * 30}
+    assert find_keys(OPENERS[kind](tmp_path, table)) == []
+    table["patient"][:2] = ["q", "q"]
+    (tmp_path / "again").mkdir()
+    assert find_keys(OPENERS[kind](tmp_path / "again", table)) == ["patient"]
+
+
+@pytest.mark.parametrize("length", [10_000, 3000], ids=["of one value", "of all together"])
+def test_long_texts_under_the_name_of_a_key_are_neither_counted_nor_refused(
+    tmp_path: Path, length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("curator_service.datasets.sources.parquet._BATCH_BYTES", 2**15)
+    monkeypatch.setattr("curator_service.datasets.sources.parquet._BATCH_BYTES_EACH", 2**10)
+    table = pa.table({"patient": ["{" * length] * 30, "x": [i / 7 for i in range(30)]})
+    pq.write_table(table, tmp_path / "d.parquet")
+    source = open_source(tmp_path / "d.parquet", declare().csv_options)
+    assert check_rows(declare(), source).faults == ()
+    assert "'patient' holds texts too long" in draft_manifest(source, None, name="d")
+
+
 def test_a_subject_that_numbers_records_by_its_name_is_warned_of(tmp_path: Path) -> None:
     source = open_csv(tmp_path, {"visit_id": VISITS["measurement_id"], "x": VISITS["x"]})
     (warning,) = check_rows(declare(subject="visit_id", rows_per_subject=1), source).warnings
@@ -270,6 +303,15 @@ def test_rows_for_a_registered_dataset_may_leave_the_column_out(world: World) ->
     with pytest.raises(IngestError, match="leave the column out of these rows"):
         world.curator.versions.add_rows("d", path, act="replace", actor="operator:test")
     world.curator.versions.add_rows("d", write_csv(world.folder, {"x": VISITS["x"]}), act="replace", actor="operator:t")
+
+
+def test_a_registered_dataset_keeps_what_its_manifest_declared(world: World) -> None:
+    columns = [*SMALL, ("visit_no", "numeric", "omit", (0.0, 10.0), None)]
+    manifest, data = write(world, {"visit_no": list(range(9)), "x": list(range(9))}, PERSONS)
+    manifest.write_text(manifest_text("d", columns=columns))
+    world.curator.datasets.register(manifest, data, actor="operator:test")
+    path = write_csv(world.folder, {"visit_no": [1] * 9, "x": list(range(1, 10))})
+    world.curator.versions.add_rows("d", path, act="replace", actor="operator:test")
 
 
 # --- Subjects of several columns
