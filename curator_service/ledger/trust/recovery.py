@@ -206,8 +206,8 @@ def _reconcile_one(
         kept = repository.lock(connection, name)
         aside = {}
         if strays:
-            aside["set_aside"] = _set_aside(ledger.guard.anchor.folder, name, strays)
             repository.delete_entries(connection, name, [entry.sequence for entry in strays])
+            aside["set_aside"] = _set_aside(ledger.guard.anchor.folder, name, strays)
         losses = _find_losses(connection, kept, evidence, ledger.guard.trust.holds)
         lost = [checkpoint for loss in losses for checkpoint in loss.lost]
         posted = kept.posted + sum(loss.units for loss in losses)
