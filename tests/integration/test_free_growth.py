@@ -1,0 +1,134 @@
+"""What costs nothing is bounded: new keys of a day, and what may be held for longer than an hour."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from scenes import ASYNC, RELEASES, RESERVATIONS, assert_sound, await_job, box
+from support import Api, World, body, open_world, problem
+
+from curator_service.privacy.accountant import Price
+
+PER_DAY = 5
+BUDGET_STEPS = 64
+
+
+@pytest.fixture
+def frugal(tmp_path: Path, database_url: str | None) -> Iterator[World]:
+    """Return a world in which one principal uses five keys a day, once on each database."""
+    with open_world(tmp_path, url=database_url, limit=Price(rho=BUDGET_STEPS / 4096), keys_per_day=PER_DAY) as world:
+        yield world
+
+
+def asked(steps: float, expires_in_s: int = 60) -> dict[str, object]:
+    return {"price": {"rho": steps / 4096}, "expires_in_s": expires_in_s}
+
+
+def reserve_and_close(api: Api, key: str) -> int:
+    answer = api.post(RESERVATIONS, json=asked(1), key=key)
+    if answer.status_code == 201:
+        assert api.request("DELETE", f"/v1/reservations/{answer.json()['id']}").status_code == 200
+    return int(answer.status_code)
+
+
+def used(world: World) -> int:
+    return int(world.sql("SELECT sum(keys) FROM key_counts")[0][0])
+
+
+def test_reserving_and_giving_back_is_bounded_for_a_day_and_goes_on_the_next(frugal: World) -> None:
+    api, before = frugal.api(), len(frugal.entries())
+    assert [reserve_and_close(api, f"k{i}") for i in range(PER_DAY)] == [201] * PER_DAY
+    refused = api.post(RESERVATIONS, json=asked(1), key="one-more")
+    problem(refused, "too-many-requests", 429)
+    assert int(refused.headers["retry-after"]) == 12 * 3600 + 1
+    assert len(frugal.entries()) == before + 2 * PER_DAY
+    assert api.post(RESERVATIONS, json=asked(1), key="k0").headers["curator-answer"] == "replayed"
+    assert frugal.api("ben").post(RESERVATIONS, json=asked(1), key="k0").status_code == 201, "somebody else's day"
+    frugal.clock.advance(seconds=12 * 3600)
+    assert reserve_and_close(api, "one-more") == 201
+    assert_sound(frugal)
+
+
+def test_stored_and_derived_answers_and_cancelled_jobs_are_counted_too(frugal: World) -> None:
+    api = frugal.api()
+    assert api.post(RELEASES, json=box(price={"mu": 0.05}), key="bought").status_code == 201
+    assert api.post(RELEASES, json=box(price={"mu": 0.05}), key="stored").headers["curator-answer"] == "stored"
+    part = api.post(RELEASES, json=box(features=["age"], price={"mu": 0.01}), key="derived")
+    assert part.headers["curator-answer"] == "derived"
+    job = api.post(RELEASES, json=body(price={"mu": 0.01}), key="job", headers=ASYNC)
+    assert job.status_code == 202
+    await_job(api, job.json()["id"])
+    assert used(frugal) == 4
+    assert api.post(RELEASES, json=box(price={"mu": 0.05}), key="fifth").headers["curator-answer"] == "stored"
+    before = len(frugal.entries()), frugal.sql("SELECT count(*) FROM idempotency_keys")
+    for request in (box(price={"mu": 0.05}), box(features=["sex"], price={"mu": 0.01}), body(price={"mu": 0.02})):
+        problem(api.post(RELEASES, json=request, key="sixth"), "too-many-requests", 429)
+        problem(api.post(RELEASES, json=request, key="sixth", headers=ASYNC), "too-many-requests", 429)
+    assert (len(frugal.entries()), frugal.sql("SELECT count(*) FROM idempotency_keys")) == before
+    assert api.post(RELEASES, json=box(price={"mu": 0.05}), key="stored").status_code == 200
+    assert frugal.account().pending == 0
+
+
+def test_a_refused_request_uses_no_key(frugal: World) -> None:
+    api = frugal.api()
+    for i in range(2 * PER_DAY):
+        problem(api.post(RESERVATIONS, json=asked(BUDGET_STEPS + 1), key=f"k{i}"), "budget-exceeded", 409)
+    assert reserve_and_close(api, "k") == 201
+
+
+def test_a_plan_that_has_begun_goes_on_within_twice_the_bound(frugal: World) -> None:
+    api = frugal.api()
+    held = api.post(RESERVATIONS, json=asked(32), key="plan").json()["id"]
+    step = box(fresh=True, price={"mu": 0.01}, reservation=held)
+    assert [api.post(RELEASES, json=step, key=f"k{i}").status_code for i in range(1, 2 * PER_DAY)] == [201] * 9
+    problem(api.post(RELEASES, json=step, key="one-more"), "too-many-requests", 429)
+    assert api.request("DELETE", f"/v1/reservations/{held}").status_code == 200
+    problem(api.post(RESERVATIONS, json=asked(1), key="again"), "too-many-requests", 429)
+
+
+def test_keys_that_come_at_once_do_not_pass_the_bound(frugal: World) -> None:
+    apis = [frugal.api() for _ in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        runs = pool.map(lambda i: [reserve_and_close(apis[i], f"k{i}-{j}") for j in range(3)], range(8))
+        statuses = [status for run in runs for status in run]
+    # Whoever looked while another one's reservation was open had the bound of a plan.
+    assert PER_DAY <= statuses.count(201) <= 2 * PER_DAY
+    assert used(frugal) == statuses.count(201)
+
+
+def test_half_of_what_is_left_may_be_held_for_longer_than_an_hour(frugal: World) -> None:
+    ada, ben = frugal.api(), frugal.api("ben")
+    refused = ada.post(RESERVATIONS, json=asked(33, 31_536_000), key="all")
+    problem(refused, "budget-exceeded", 409)
+    assert "longer than an hour" in refused.json()["detail"]
+    largest = int(refused.json()["remaining"]["units"])
+    assert ada.post(RESERVATIONS, json=asked(24, 31_536_000), key="long").status_code == 201
+    assert largest == frugal.account().limit // 2
+    problem(ben.post(RESERVATIONS, json=asked(9, 3601), key="more"), "budget-exceeded", 409)
+    assert ben.post(RESERVATIONS, json=asked(8, 3601), key="rest").status_code == 201
+    problem(ben.post(RESERVATIONS, json=asked(1, 3601), key="none"), "budget-exceeded", 409)
+    whole = ben.post(RESERVATIONS, json=asked(32, 3600), key="an-hour")
+    assert whole.status_code == 201, whole.text
+    frugal.clock.advance(seconds=3600)
+    assert frugal.curator.job_runner.sweep() == [whole.json()["id"]]
+    assert_sound(frugal)
+
+
+def test_what_is_spent_makes_the_half_smaller_and_draws_nothing_back(frugal: World) -> None:
+    api = frugal.api()
+    held = api.post(RESERVATIONS, json=asked(32, 7200), key="long").json()["id"]
+    for i in range(3):
+        drawn = api.post(RELEASES, json=box(fresh=True, price={"rho": 8 / 4096}, reservation=held), key=f"k{i}")
+        assert drawn.status_code == 201, drawn.text
+    # 24 of 64 steps are spent, so 20 may be held, and 8 are.
+    problem(api.post(RESERVATIONS, json=asked(13, 7200), key="long2"), "budget-exceeded", 409)
+    assert frugal.api("ben").post(RESERVATIONS, json=asked(12, 7200), key="long2").status_code == 201
+
+
+def test_long_reservations_that_come_at_once_hold_no_more_than_half(frugal: World) -> None:
+    apis = [frugal.api(who) for who in ("ada", "ben") * 3]
+    with ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(lambda api: api.post(RESERVATIONS, json=asked(12, 7200), key=f"k{id(api)}"), apis))
+    assert sorted(answer.status_code for answer in answers) == [201, 201, 409, 409, 409, 409]
+    assert frugal.account().pending <= frugal.account().limit // 2
