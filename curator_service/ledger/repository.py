@@ -279,7 +279,6 @@ _ENTRIES = Statement(
 _FIND_ENTRY = Statement(select(*_ENTRY).where(_OF_CHAIN, LedgerEntryRow.sequence == bindparam("sequence")))
 _FIND_HEAD = Statement(select(*_ENTRY).where(_OF_CHAIN).order_by(LedgerEntryRow.sequence.desc()).limit(1))
 _HEAD_AND_SEAL = Statement(select(*_ENTRY, _SEALED).where(_OF_CHAIN).order_by(LedgerEntryRow.sequence.desc()).limit(1))
-_HASHES = Statement(select(LedgerEntryRow.sequence, LedgerEntryRow.entry_hash).where(_OF_CHAIN))
 # Kinds stand first among an entry's members in no canonical order, so this reads the text; it is asked once in a while.
 _OF_KIND = Statement(
     select(*_ENTRY)
@@ -526,11 +525,6 @@ def find_head_and_seal(connection: Connection, population: str) -> tuple[StoredE
     """Return the last entry of a chain, and why the curator is sealed, as of now."""
     row = _HEAD_AND_SEAL.first(connection, population=population)
     return (None, "") if row is None else (StoredEntry(*row[:4]), row[4])
-
-
-def list_hashes(connection: Connection, population: str) -> dict[int, str]:
-    """Return the hash of every entry of a chain by its sequence."""
-    return dict(_HASHES.all(connection, population=population))
 
 
 def list_entries(connection: Connection, population: str, *, after: int, count: int) -> list[StoredEntry]:

@@ -1,16 +1,34 @@
 """What costs nothing is bounded: new keys of a day, and what may be held for longer than an hour."""
 
+import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from scenes import ASYNC, RELEASES, RESERVATIONS, assert_sound, await_job, box
-from support import Api, World, body, open_world, problem
+from scenes import (
+    ASYNC,
+    RELEASES,
+    RESERVATIONS,
+    another_worker,
+    assert_sound,
+    await_job,
+    box,
+    checkpoint_of,
+    seen,
+)
+from support import ADMIN, Api, CountingNoise, World, body, open_world, problem
 
+from curator_service.backup import read_backup, write_backup
+from curator_service.container import make_curator
+from curator_service.ledger.trust import inspection
+from curator_service.ledger.trust.anchor import Anchor
+from curator_service.ledger.trust.recovery import Reconciliation, reconcile
 from curator_service.privacy.accountant import Price
+from curator_service.settings import Settings
 
 PER_DAY = 5
+LIMITS = "/v1/admin/populations/town/limits"
 BUDGET_STEPS = 64
 
 
@@ -66,7 +84,7 @@ def test_stored_and_derived_answers_and_cancelled_jobs_are_counted_too(frugal: W
         problem(api.post(RELEASES, json=request, key="sixth"), "too-many-requests", 429)
         problem(api.post(RELEASES, json=request, key="sixth", headers=ASYNC), "too-many-requests", 429)
     assert (len(frugal.entries()), frugal.sql("SELECT count(*) FROM idempotency_keys")) == before
-    assert api.post(RELEASES, json=box(price={"mu": 0.05}), key="stored").status_code == 200
+    assert api.post(RELEASES, json=box(price={"mu": 0.05}), key="stored").headers["curator-answer"] == "replayed"
     assert frugal.account().pending == 0
 
 
@@ -132,3 +150,130 @@ def test_long_reservations_that_come_at_once_hold_no_more_than_half(frugal: Worl
         answers = list(pool.map(lambda api: api.post(RESERVATIONS, json=asked(12, 7200), key=f"k{id(api)}"), apis))
     assert sorted(answer.status_code for answer in answers) == [201, 201, 409, 409, 409, 409]
     assert frugal.account().pending <= frugal.account().limit // 2
+
+
+# --- The anchor
+
+
+@pytest.fixture
+def embedded(tmp_path: Path) -> Iterator[World]:
+    """Return a started curator on the embedded database, of whose anchor a start keeps three lines as they are."""
+    with pytest.MonkeyPatch.context() as patch, open_world(tmp_path) as world:
+        patch.setattr(inspection, "LINES_MAX", 3)
+        assert start(world) == ""
+        yield world
+
+
+def start(world: World) -> str:
+    witness = another_worker(world)
+    try:
+        return witness.ledger.guard.start()
+    finally:
+        witness.database.dispose()
+
+
+def restore(world: World, file: Path, anchor: Path, name: str) -> World:
+    settings = Settings(data_dir=world.folder / name, keys_dir=world.settings.keys_folder, anchor_dir=anchor)
+    curator = make_curator(settings, now=world.clock)
+    read_backup(curator, file)
+    return World(settings, curator, world.clock, world.folder, CountingNoise(), dict(world.tokens))
+
+
+def account_for(world: World) -> Reconciliation:
+    done = reconcile(world.curator.ledger, actor="operator:test", anchor_lost=False)
+    return next(one for one in done if one.population == "town")
+
+
+def buy(world: World, *keys: str) -> None:
+    for key in keys:
+        answer = world.api().post(RELEASES, json=box(fresh=True, price={"mu": 0.05}), key=key)
+        assert answer.status_code == 201, answer.text
+
+
+def test_a_start_leaves_out_what_proves_nothing_of_a_long_anchor(embedded: World) -> None:
+    """What is found of a lost history is the same as by every line, and so is who is answered again."""
+    world, folder = embedded, embedded.settings.anchor_folder
+    file, whole = world.folder / "backup.tar", world.folder / "whole"
+    write_backup(world.curator, file)
+    buy(world, "k0", "k1")
+    middle = checkpoint_of(world.api().post(RESERVATIONS, json=asked(0.1), key="middle").json()["receipt"])
+    buy(world, "k2", "k3")
+    shutil.copytree(folder, whole)
+    assert len(Anchor(whole).log()) > 5
+    assert start(world) == ""
+    assert len({line.checkpoint.sequence for line in Anchor(folder).log() if line.checkpoint.population == "town"}) <= 3
+    buy(world, "last")  # by a process that runs: it writes into the file that was put in its place
+    last = world.account()
+    assert Anchor(folder).read()["town"].checkpoint.posted == last.posted
+    assert start(world) == ""
+    with (whole / "checkpoints").open("ab") as log:
+        log.write((folder / "checkpoints").read_bytes())
+    found = []
+    for anchor in (folder, whole):
+        restored = restore(world, file, anchor, f"restored-{anchor.name}")
+        found.append(account_for(restored))
+        assert restored.account().posted == last.posted
+        assert restored.api().get("/v1/datasets/cohort/budget", headers=seen(middle)).status_code == 200
+        assert restored.curator.ledger.guard.reason() == ""
+        restored.close()
+    assert found[0] == found[1]
+
+
+def test_lines_of_an_epoch_that_a_reconciliation_ended_are_kept(embedded: World) -> None:
+    """A backup from before the reconciliation is restored: holders of either epoch's entries are answered again."""
+    world, folder = embedded, embedded.settings.anchor_folder
+    file = world.folder / "backup.tar"
+    write_backup(world.curator, file)
+    buy(world, "k0", "k1", "k2")
+    middle = checkpoint_of(world.api().post(RESERVATIONS, json=asked(0.1), key="middle").json()["receipt"])
+    buy(world, "k3")
+    account_for(world)
+    buy(world, "k4", "k5", "k6", "k7")
+    assert start(world) == ""
+    again = restore(world, file, folder, "again")
+    account_for(again)
+    assert again.account().posted == world.account().posted
+    assert again.api().get("/v1/datasets/cohort/budget", headers=seen(middle)).status_code == 200
+    assert again.curator.ledger.guard.reason() == ""
+    again.close()
+
+
+def test_a_line_that_the_ledger_has_not_stays_for_ever(embedded: World) -> None:
+    """A lost history that was accounted for is evidence all the same: the backup may be restored again."""
+    world, folder = embedded, embedded.settings.anchor_folder
+    file = world.folder / "backup.tar"
+    write_backup(world.curator, file)
+    buy(world, "k0", "k1", "k2")
+    spent = world.account().posted
+    first = restore(world, file, folder, "first")
+    account_for(first)
+    assert first.account().posted == spent
+    assert start(first) == ""
+    buy(first, "other")
+    assert start(first) == ""
+    second = restore(world, file, folder, "second")
+    account_for(second)
+    assert second.account().posted == first.account().posted > spent
+    for one in (first, second):
+        one.close()
+
+
+def test_the_highest_limit_is_still_known_of_a_history_that_was_lost(embedded: World) -> None:
+    world, folder = embedded, embedded.settings.anchor_folder
+    world.add_token("rita", *ADMIN)
+    file = world.folder / "backup.tar"
+    write_backup(world.curator, file)
+    buy(world, "k0")
+    raised = world.api("root").post(LIMITS, json={"limit": {"mu": 0.5}, "reason": "more"}).json()
+    assert world.api("rita").post(f"/v1/admin/proposals/{raised['id']}/approve").status_code == 200
+    buy(world, "k1", "k2")
+    lowered = world.api("root").post(LIMITS, json={"limit": {"mu": 0.3}, "reason": "less"})
+    assert lowered.status_code == 200, lowered.text
+    buy(world, "k3")
+    highest = world.account().highest_limit
+    assert highest == 250_000_000_000
+    assert start(world) == ""
+    restored = restore(world, file, folder, "restored")
+    account_for(restored)
+    assert restored.account().highest_limit == highest
+    restored.close()

@@ -19,7 +19,7 @@ from curator_service.ledger.chain.verification import REGISTER
 from curator_service.ledger.repository import Head, Population
 from curator_service.ledger.service import LedgerService
 from curator_service.ledger.trust.anchor import Anchor
-from curator_service.ledger.trust.contradictions import is_written_off
+from curator_service.ledger.trust.contradictions import is_held, is_written_off
 from curator_service.ledger.trust.inspection import verify_population
 
 
@@ -247,8 +247,7 @@ def _find_losses(connection: Connection, kept: Head, evidence: list[Checkpoint],
 
 
 def _is_lost(connection: Connection, seen: Checkpoint, holds: Holds) -> bool:
-    entry = repository.find_entry(connection, seen.population, seen.sequence)
-    if entry is not None and entry.entry_hash == seen.entry_hash:
+    if is_held(connection, seen):
         return False
     population = repository.find_population(connection, seen.population)
     return population is None or not is_written_off(connection, population, seen, holds)
