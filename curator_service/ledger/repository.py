@@ -169,18 +169,18 @@ _SET_ACCOUNT = Statement(
 _SET_HEAD = Statement(update(PopulationRow).where(_THIS).values(head_hash=bindparam("head")))
 
 
-class _ThisMoment(FunctionElement[str]):
+class ThisMoment(FunctionElement[str]):
     """The database's own clock as the statement runs, as `kit.clock.timestamp` writes it."""
 
     inherit_cache = True
 
 
-@compiles(_ThisMoment, "sqlite")
+@compiles(ThisMoment, "sqlite")
 def _sqlite_moment(*_: object, **__: object) -> str:
     return "strftime('%Y-%m-%dT%H:%M:%SZ', 'now')"
 
 
-@compiles(_ThisMoment, "postgresql")
+@compiles(ThisMoment, "postgresql")
 def _postgres_moment(*_: object, **__: object) -> str:
     # Not now(), which is when the transaction began: this one may have waited for the account.
     return """to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')"""
@@ -188,7 +188,7 @@ def _postgres_moment(*_: object, **__: object) -> str:
 
 IS_PERMITTED = or_(
     ShareRow.expires_at == FOR_EVER,
-    and_(ShareRow.expires_at > bindparam("moment"), ShareRow.expires_at > _ThisMoment()),
+    and_(ShareRow.expires_at > bindparam("moment"), ShareRow.expires_at > ThisMoment()),
 )
 _THIS_SHARE = (_THIS_POPULATION := ShareRow.population == bindparam("population")) & (
     (ShareRow.scope == PERMIT) & (ShareRow.label == bindparam("permit"))

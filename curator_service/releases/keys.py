@@ -20,7 +20,7 @@ class KeyClaims:
     per_day : int
         New keys of one principal on one day, in UTC.
     now : callable
-        The clock.
+        The clock, for when to ask again.
     """
 
     def __init__(self, per_day: int, now: Clock) -> None:
@@ -58,19 +58,17 @@ class KeyClaims:
         )
         if not claimed:
             return False
-        moment = self.now()
-        day = f"{moment:%Y-%m-%d}"
-        if repository.count_key(connection, principal_id, day, self.per_day):
+        if repository.count_key(connection, principal_id, self.per_day):
             return True
         holds = any(not one.owner for one in reservations.list_held(connection, of=principal_id))
-        if holds and repository.count_key(connection, principal_id, day, 2 * self.per_day):
+        if holds and repository.count_key(connection, principal_id, 2 * self.per_day):
             return True
         raise TooManyRequests(
             f"{self.per_day} new keys a day are what one principal may use, twice as many while a reservation is open, "
             "since each leaves something for good. Nothing was charged or reserved. Keys that were used before are "
             "answered as always. Send this request again tomorrow (UTC), or ask the operator to raise "
             "CURATOR_KEYS_PER_DAY.",
-            retry_after_s=_seconds_left(moment),
+            retry_after_s=_seconds_left(self.now()),
         )
 
 

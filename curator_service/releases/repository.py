@@ -9,6 +9,7 @@ from sqlalchemy import (
     bindparam,
     case,
     exists,
+    func,
     insert,
     literal_column,
     or_,
@@ -21,6 +22,7 @@ from curator_service.kit.db import Connection, Statement
 from curator_service.ledger.accounts.reservations import ENDED, JOB
 from curator_service.ledger.chain.entries import Receipt, StoredEntry
 from curator_service.ledger.models import LedgerEntryRow, ReservationRow
+from curator_service.ledger.repository import ThisMoment
 from curator_service.releases.models import IdempotencyKeyRow, KeyCountRow, ReleaseRow
 
 
@@ -119,13 +121,15 @@ _CLAIM_KEY = _ClaimKey()
 
 
 class _CountKey(Statement):
-    """Count a key of a day; the first of another day begins anew."""
+    """Count a key of a day, by the database's own clock, which is one for all hosts; another day begins anew."""
 
     def __init__(self) -> None:
         super().__init__(insert(KeyCountRow))
 
     def _build(self, dialect: Any) -> Any:
-        insertion = (sqlite if dialect.name == "sqlite" else postgresql).insert(KeyCountRow)
+        today = func.substr(ThisMoment(), 1, 10)
+        values = {"principal_id": bindparam("principal"), "day": today, "keys": 1}
+        insertion = (sqlite if dialect.name == "sqlite" else postgresql).insert(KeyCountRow).values(values)
         is_today = KeyCountRow.day == insertion.excluded.day
         return insertion.on_conflict_do_update(
             index_elements=[KeyCountRow.principal_id],
@@ -204,9 +208,9 @@ def claim_key(
     return claimed == 1
 
 
-def count_key(connection: Connection, principal_id: str, day: str, most: int) -> bool:
-    """Count a key that a principal uses for the first time; False if as many were used that day as may be."""
-    return _COUNT_KEY.changed(connection, principal_id=principal_id, day=day, keys=1, most=most) == 1
+def count_key(connection: Connection, principal_id: str, most: int) -> bool:
+    """Count a key that a principal uses for the first time; False if as many were used today as may be."""
+    return _COUNT_KEY.changed(connection, principal=principal_id, most=most) == 1
 
 
 def answer_keys(connection: Connection, reservation_id: str, release_id: str) -> None:

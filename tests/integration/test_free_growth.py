@@ -50,6 +50,11 @@ def reserve_and_close(api: Api, key: str) -> int:
     return int(answer.status_code)
 
 
+def yesterday(world: World) -> None:
+    """Let everything that was counted be of yesterday: a day is the database's own."""
+    world.sql("UPDATE key_counts SET day = '2000-01-01'")
+
+
 def used(world: World) -> int:
     return int(world.sql("SELECT sum(keys) FROM key_counts")[0][0])
 
@@ -63,9 +68,18 @@ def test_reserving_and_giving_back_is_bounded_for_a_day_and_goes_on_the_next(fru
     assert len(frugal.entries()) == before + 2 * PER_DAY
     assert api.post(RESERVATIONS, json=asked(1), key="k0").headers["curator-answer"] == "replayed"
     assert frugal.api("ben").post(RESERVATIONS, json=asked(1), key="k0").status_code == 201, "somebody else's day"
-    frugal.clock.advance(seconds=12 * 3600)
+    yesterday(frugal)
     assert reserve_and_close(api, "one-more") == 201
+    assert frugal.sql("SELECT keys FROM key_counts WHERE keys = 1 AND day > '2026'"), "it begins anew"
     assert_sound(frugal)
+
+
+def test_a_clock_that_is_wrong_on_one_host_begins_no_day(frugal: World) -> None:
+    api = frugal.api()
+    for i in range(PER_DAY):
+        frugal.clock.advance(seconds=3 * 86400 * (1 if i % 2 else -1))
+        assert reserve_and_close(api, f"k{i}") == 201
+    problem(api.post(RESERVATIONS, json=asked(1), key="one-more"), "too-many-requests", 429)
 
 
 def test_stored_and_derived_answers_and_cancelled_jobs_are_counted_too(frugal: World) -> None:

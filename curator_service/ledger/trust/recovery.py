@@ -7,6 +7,8 @@ spent after the backup is known to the unit; where it is lost, everything that w
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pydantic_core import from_json
+
 from curator_service.kit.clock import timestamp
 from curator_service.kit.db import Connection
 from curator_service.ledger import repository
@@ -195,14 +197,15 @@ class _Loss:
     ----------
     lost : list of Checkpoint
         What is known of its end.
-    after : int
-        The last sequence that this ledger has of it.
+    after, epoch : int
+        The last entry that this ledger has of it: its sequence and its epoch.
     known : int
         What of its posted amount this ledger holds already.
     """
 
     lost: list[Checkpoint]
     after: int
+    epoch: int
     known: int
 
     @property
@@ -212,15 +215,21 @@ class _Loss:
 
     @property
     def ranges(self) -> list[dict[str, str | int]]:
-        """The lost sequences, epoch by epoch: in a later one none was kept."""
-        epochs = sorted({checkpoint.epoch for checkpoint in self.lost})
+        """The lost sequences, epoch by epoch.
+
+        Of another epoch than that of the last entry here none was kept, however far this ledger goes. In the same
+        epoch a history may have parted from this one before its end.
+        """
+        by_epoch: dict[int, list[int]] = {}
+        for checkpoint in self.lost:
+            by_epoch.setdefault(checkpoint.epoch, []).append(checkpoint.sequence)
         return [
             {
                 "epoch": epoch,
-                "after": str(self.after if epoch == epochs[0] else 0),
-                "through": str(max(c.sequence for c in self.lost if c.epoch == epoch)),
+                "after": str(min(self.after, min(sequences) - 1) if epoch == self.epoch else 0),
+                "through": str(max(sequences)),
             }
-            for epoch in epochs
+            for epoch, sequences in sorted(by_epoch.items())
         ]
 
 
@@ -242,8 +251,15 @@ def _find_losses(connection: Connection, kept: Head, evidence: list[Checkpoint],
             if before is None
             else (before["sequence"], int(before["kept_through"]), int(before["posted"]))
         )
-        grouped.setdefault(place, _Loss([], after, known)).lost.append(checkpoint)
+        loss = grouped.setdefault(place, _Loss([], after, _epoch_of(connection, kept.population, after), known))
+        loss.lost.append(checkpoint)
     return list(grouped.values())
+
+
+def _epoch_of(connection: Connection, population: str, sequence: int) -> int:
+    """Return the epoch of an entry of a chain that holds; 0 where there is none."""
+    entry = repository.find_entry(connection, population, sequence)
+    return 0 if entry is None else int(from_json(entry.payload_text)["epoch"])
 
 
 def _is_lost(connection: Connection, seen: Checkpoint, holds: Holds) -> bool:
