@@ -27,6 +27,8 @@ from curator_service.datasets.repository import Dataset
 from curator_service.identity.policy import Role
 from curator_service.identity.repository import Principal
 from curator_service.kinds.registry import KINDS
+from curator_service.kit.clock import timestamp
+from curator_service.ledger.repository import set_limit
 from curator_service.ledger.service import BudgetExceeded
 from curator_service.ledger.trust.guard import LedgerUnverified
 from curator_service.privacy.accountant import Price
@@ -162,6 +164,16 @@ class Shop:
     def posted(self, dataset: Dataset) -> int:
         """Return what the account says was spent."""
         return self.curator.ledger.get_population(dataset.population).posted
+
+    def set_limit(self, dataset: Dataset, units: int) -> None:
+        """Set what may be charged in all, as two admins do."""
+        ledger = self.curator.ledger
+        was = ledger.get_population(dataset.population).limit
+        said = {"actor": "audit", "approved_by": "audit", "reason": "a run", "time": timestamp(ledger.now())}
+        with ledger.unit() as unit:
+            head = set_limit(unit.connection, dataset.population, was=was, units=units)
+            assert head is not None
+            unit.record(head, "limit", units, said)
 
     def close(self) -> None:
         """Close the database."""

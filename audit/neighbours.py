@@ -80,7 +80,9 @@ class Cell:
     def manifest(self, name: str, population: str) -> str:
         """Return the declaration of either neighbour: the same for both, as it is public."""
         lines = [f'name = "{name}"', f'population = "{population}"', "row_capacity = 1000"]
-        if self.rows_per_person is not None:
+        if self.rows_per_person is None:
+            lines.append("rows_are_persons = true")
+        else:
             lines += ['subject = "person"', f"rows_per_subject = {self.rows_per_person}"]
         for column in self.row:
             levels = self.categories.get(column)
@@ -92,7 +94,7 @@ class Cell:
 
     def csv(self, rows: list[Row]) -> str:
         """Return rows as an admin would upload them."""
-        header = ",".join(["person", *self.row])  # not declared, and so not read, where a row is a person
+        header = ",".join(["person", *self.row])  # where a row is a person it is not declared, and differs
         texts = [",".join(["" if row[c] is None else str(row[c]) for c in self.row]) for row in rows]
         return "\n".join([header, *(f"{min(i, 1)},{text}" for i, text in enumerate(texts))]) + "\n"
 

@@ -109,6 +109,12 @@ that these recentre, a score at coefficients made of that, another request in be
 led. The attacker guesses once, by all answers together, and is held against the root of the sum of what they cost.
 Plans are bought half as often as cells are played.
 
+A stopping analyst buys one release again and again until the answers say enough or the curator refuses: a limit holds
+eight of them, or three under a pure account. All runs count, those that he stopped early too. He is held against the
+limit. What he had spent when he stopped is no bound under `gdp`: he must be right more often than it would allow, or
+the game would prove little. Under a pure account it is a bound, so there he is held against the mean of what each run
+had spent. He plays a quarter as often as cells are played.
+
 | cell | claim | moved | guesses | right | bound | p-value | at least | found: half | found: √2 |
 | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
 {cells}

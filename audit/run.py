@@ -25,11 +25,13 @@ from audit.mutants import MUTANTS, SHARING
 from audit.mutation import Baseline, try_mutants
 from audit.plans import PLANS, play_plan
 from audit.report import cell_line, mutant_line, render_page
+from audit.stopping import STOPPING, play_stopping
 
 FOUND = 1
 EXPRESSIONS = "expressions"
 """Random expressions on hostile rows, beside the cells: see `audit.expressions`."""
 SHARING_CELL = "gaussian box, add_remove"
+NAMES = (EXPRESSIONS, SHARING, *PLANS, *STOPPING, *CELLS)
 
 
 def workers() -> int:
@@ -46,6 +48,8 @@ def examine(name: str, rounds: int = ROUNDS) -> Outcome:
         return Outcome(SHARING, 0.0, 0.0, (), check_sharing(CELLS[SHARING_CELL]))
     if name in PLANS:
         return play_plan(name, PLANS[name], rounds // 2)
+    if name in STOPPING:
+        return play_stopping(name, STOPPING[name], rounds // 4)
     return play(name, CELLS[name], rounds)
 
 
@@ -53,7 +57,7 @@ def examine_all(rounds: int) -> Iterator[Outcome]:
     """Yield every outcome as it comes."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers(), mp_context=context) as pool:
-        futures = [pool.submit(examine, name, rounds) for name in (EXPRESSIONS, SHARING, *PLANS, *CELLS)]
+        futures = [pool.submit(examine, name, rounds) for name in NAMES]
         for future in as_completed(futures):
             yield future.result()
 
@@ -62,7 +66,7 @@ def main() -> int:
     """Parse arguments and run."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write no page")
-    parser.add_argument("--cells", nargs="+", choices=[EXPRESSIONS, SHARING, *PLANS, *CELLS], help="play these alone")
+    parser.add_argument("--cells", nargs="+", choices=NAMES, help="play these alone")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--everything", action="store_true", help="try tests also on mutants that a cell has caught")
     options = parser.parse_args()
@@ -111,7 +115,8 @@ def audit(*, rounds: int, write: bool, everything: bool) -> int:
         return 1
     if write:
         (ROOT / PAGE).write_text(
-            render_page([outcomes[name] for name in (*CELLS, *PLANS)], catches, digest, rounds), encoding="utf-8"
+            render_page([outcomes[name] for name in (*CELLS, *PLANS, *STOPPING)], catches, digest, rounds),
+            encoding="utf-8",
         )
         say(f"written: {PAGE}")
     used = os.times()

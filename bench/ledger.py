@@ -92,7 +92,9 @@ def set_up(curator: Curator, folder: Path, *, populations: int = POPULATIONS, co
     for i in range(populations):
         open_population(curator, f"people{i}", Price(mu=900.0))
         manifest, data = folder / f"{i}.toml", folder / f"{i}.csv"
-        manifest.write_text(f'name = "set{i}"\npopulation = "people{i}"\nrow_capacity = 1000\n{declared}')
+        manifest.write_text(
+            f'name = "set{i}"\npopulation = "people{i}"\nrow_capacity = 1000\nrows_are_persons = true\n{declared}'
+        )
         rows = [",".join(f"{source.random():.6f}" for _ in names) for _ in range(200)]
         data.write_text("\n".join([",".join(names), *rows]) + "\n")
         curator.datasets.register(manifest, data, actor="bench")

@@ -62,7 +62,7 @@ def set_up(curator: Curator, folder: Path) -> None:
     terms = {"adjacency": Adjacency.ADD_REMOVE, "accountant": "gdp", "limit": Price(mu=40.0), "delta": 1e-6}
     for name in ("people", "stock"):
         curator.ledger.create_population(name, actor="bench", **terms)  # type: ignore[arg-type]
-    lines = ['name = "cohort"', 'population = "people"', "row_capacity = 1000"]
+    lines = ['name = "cohort"', 'population = "people"', "row_capacity = 1000", "rows_are_persons = true"]
     for name in (*NUMBERS, *CATEGORIES):
         lines += ["[[columns]]", f'name = "{name}"', 'missing = "midpoint"']
         levels = json.dumps([f"l{i}" for i in range(LEVELS)])

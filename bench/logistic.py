@@ -95,7 +95,7 @@ class Task:
     def register(self, curator: Curator, folder: Path, k: int) -> None:
         """Register the rows of a split."""
         columns = (*self.features, self.target)
-        text = f'name = "{self.name}-{k}"\npopulation = "bench"\nrow_capacity = 20_000\n'
+        text = f'name = "{self.name}-{k}"\npopulation = "bench"\nrow_capacity = 20_000\nrows_are_persons = true\n'
         for column in columns:
             text += f'[[columns]]\nname = "{column.name}"\ntype = "{column.type}"\nmissing = "complete"\n'
             numeric = column.type == "numeric"

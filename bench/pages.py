@@ -40,7 +40,7 @@ Times = tuple[float, float]
 """By the clock, and of this process's processors, in milliseconds."""
 KINDS = ("charge", "charge", "charge", "reserve", "charge", "void", "derive")
 COLUMN = '\n[[columns]]\nname = "x{i}"\ntype = "numeric"\nmissing = "complete"\nlower = 0.0\nupper = 1.0\n'
-MANIFEST = 'name = "set-0000"\npopulation = "people-0000"\nrow_capacity = 100000\n'
+MANIFEST = 'name = "set-0000"\npopulation = "people-0000"\nrow_capacity = 100000\nrows_are_persons = true\n'
 
 
 def fill(curator: Curator, folder: Path, populations: int, entries: int) -> None:

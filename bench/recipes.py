@@ -150,7 +150,7 @@ FAMILIES: dict[str, Callable[[Floats, Floats], Bounds]] = {
 def register(curator: Curator, folder: Path, name: str, bounds: Bounds, rows: Floats) -> None:
     """Register rows with the bounds that the manifest declares."""
     names = column_names(len(bounds))
-    head = f'name = "{name}"\npopulation = "uci"\nrow_capacity = {ROW_CAPACITY}\n'
+    head = f'name = "{name}"\npopulation = "uci"\nrow_capacity = {ROW_CAPACITY}\nrows_are_persons = true\n'
     columns = (
         f'[[columns]]\nname = "{column}"\ntype = "numeric"\nmissing = "complete"\nlower = {low!r}\nupper = {high!r}\n'
         for column, (low, high) in zip(names, bounds, strict=True)

@@ -70,7 +70,7 @@ def set_up(rows: int) -> Callable[[Curator, Path], None]:
         rng = np.random.default_rng(7)
         values = rng.random((rows, len(NAMES))).round(4)
         values[:, 0] = rng.permutation(np.where(np.arange(rows) * 100 < rows, 0.2, 0.4 + 0.2 * (np.arange(rows) % 2)))
-        header = f'name = "d"\npopulation = "people"\nrow_capacity = {rows}\n'
+        header = f'name = "d"\npopulation = "people"\nrow_capacity = {rows}\nrows_are_persons = true\n'
         (folder / "m.toml").write_text(header + "".join(_COLUMN.format(name=name) for name in NAMES))
         np.savetxt(folder / "d.csv", values, "%.4f", ",", header=",".join(NAMES), comments="")
         curator.datasets.register(folder / "m.toml", folder / "d.csv", actor="bench")

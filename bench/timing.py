@@ -51,7 +51,9 @@ def open_curator(folder: Path, header: Row, columns: str, rows: Sequence[Row], c
     curator.database.upgrade()
     open_population(curator, "people", Price(mu=1.0))
     manifest, data = folder / "m.toml", folder / "d.csv"
-    manifest.write_text(f'name = "d"\npopulation = "people"\nrow_capacity = {capacity}\n{columns}')
+    manifest.write_text(
+        f'name = "d"\npopulation = "people"\nrow_capacity = {capacity}\nrows_are_persons = true\n{columns}'
+    )
     data.write_text("\n".join(",".join(row) for row in (header, *rows)) + "\n")
     curator.datasets.register(manifest, data, actor="bench")
     curator.identity.create_token("bench", Role.ANALYST)

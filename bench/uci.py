@@ -46,7 +46,7 @@ def load(folder: Path) -> tuple[Floats, npt.NDArray[np.bool_]]:
 
 def manifest(name: str, bounds: list[tuple[float, float]], rows: int) -> str:
     """Write the manifest of a set."""
-    head = f'name = "{name}"\npopulation = "uci"\nrow_capacity = {rows}\n'
+    head = f'name = "{name}"\npopulation = "uci"\nrow_capacity = {rows}\nrows_are_persons = true\n'
     columns = (
         f'[[columns]]\nname = "{column}"\ntype = "numeric"\nmissing = "complete"\n'
         f"lower = {lower!r}\nupper = {upper!r}\n"

@@ -2,7 +2,7 @@
 
 import functools
 import gc
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
@@ -16,20 +16,20 @@ from starlette.routing import BaseRoute
 from threadpoolctl import threadpool_limits
 
 from curator_service import __version__
-from curator_service.api.http import RequestGuard, handle_http_exception, handle_problem, json_response
+from curator_service.api.http import NearestProxy, RequestGuard, handle_http_exception, handle_problem, json_response
 from curator_service.api.metrics import MEDIA_TYPE, Metrics
 from curator_service.api.observer import Observer
 from curator_service.api.response_models import HealthAnswer, ReadyAnswer, UnreadyAnswer
 from curator_service.api.traces import make_tracer
 from curator_service.approvals import routes as approval_routes
 from curator_service.approvals.schemas import DecisionRequest, LimitRequest, PopulationRequest
-from curator_service.container import THREADS, make_curator
+from curator_service.container import THREADS, Curator, make_curator
 from curator_service.dashboard.pages import add_dashboard
 from curator_service.datasets import routes as dataset_routes
 from curator_service.evidence import routes as evidence_routes
 from curator_service.identity.response_models import PermissionDeniedProblem
 from curator_service.kinds.registry import KINDS, KindRegistry
-from curator_service.kit.clock import Clock, utc_now
+from curator_service.kit.clock import Clock, SettledClock, utc_now
 from curator_service.kit.logs import log_without_data, without_tracebacks
 from curator_service.kit.periodic import Periodic
 from curator_service.kit.problem_models import PlainProblem, RequestInvalidProblem
@@ -49,11 +49,13 @@ from curator_service.releases.pace import measure_pace
 from curator_service.releases.requests import describe_requests
 from curator_service.releases.response_models import AnswerSpaceExceededProblem, ReleaseInProgressProblem
 from curator_service.releases.schemas import ReservationRequest
+from curator_service.releases.waiting import JobWaits
 from curator_service.settings import Settings
 
 _CUTS_EVERY_S = 20.0
 _USES_EVERY_S = 60.0
 _PROPOSALS_EVERY_S = 60.0
+_ANSWERS_EVERY_S = 60.0
 _DECISIONS = (LimitRequest, PopulationRequest, DecisionRequest, PermitRequest)
 _TOKENS = (RotationRequest, TokenRequest)
 _DESCRIPTION = """Noisy sufficient statistics of patients' rows, each charged to the privacy budget of its population.
@@ -105,20 +107,23 @@ def create_app(
     curator = make_curator(settings, kinds=kinds, noise=noise, now=now)
     readiness = Readiness(curator, settings.data_dir)
     metrics = make_metrics(settings, kinds)
+    job_waits = JobWaits(curator.database)
     pages = SharedLook(lambda: metrics.render(readiness.state()))
     observer = Observer(metrics, make_tracer(settings.traces_url))
-    cuts = Periodic("the cuts", curator.versions.cut_due, _CUTS_EVERY_S)
-    proposals = Periodic("the ends of proposals", curator.approvals.expire_due, _PROPOSALS_EVERY_S)
-    uses = Periodic("the last uses of tokens", curator.identity.write_uses, _USES_EVERY_S)
+    beside = [
+        Periodic("the cuts", curator.versions.cut_due, _CUTS_EVERY_S),
+        Periodic("the last uses of tokens", curator.identity.write_uses, _USES_EVERY_S),
+        Periodic("the ends of proposals", _ending_proposals(curator, now), _PROPOSALS_EVERY_S),
+        Periodic("the stored answers", curator.releases.check_stored, _ANSWERS_EVERY_S),
+    ]
 
     def start() -> None:
         run_self_test(kinds.self_tests)
         curator.check_engine()
         curator.start()
         curator.job_runner.start()
-        cuts.start()
-        uses.start()
-        proposals.start()
+        for work in beside:
+            work.start()
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
@@ -133,13 +138,13 @@ def create_app(
             # What start-up made lives as long as the process: the collector need not walk it again and again.
             gc.collect()
             gc.freeze()
-            yield {"observer": observer}  # for connections, which refuse before there is a request
+            # For connections, which refuse before there is a request, and are told when the server stops.
+            yield {"observer": observer, "job_waits": job_waits}
             gc.unfreeze()
-            cuts.stop()
-            uses.stop()
-            proposals.stop()
-            readiness.close()
-            pages.close()
+            for work in beside:
+                work.stop()
+            for looking in (readiness, pages, job_waits):
+                looking.close()
             curator.close()
             observer.close()
 
@@ -156,12 +161,26 @@ def create_app(
         routes=list(_routes()),
     )
     app.state.curator = curator
+    app.state.job_waits = job_waits
     app.add_middleware(RequestGuard, body_bytes_max=settings.body_bytes_max, observer=observer)
+    if settings.believes_any_proxy:
+        app.add_middleware(NearestProxy)
     app.add_exception_handler(Problem, handle_problem)
     app.add_exception_handler(HTTPException, handle_http_exception)
     _add_health(app, readiness, pages)
     _add_document(app, kinds)
     return app
+
+
+def _ending_proposals(curator: Curator, now: Clock) -> Callable[[], None]:
+    """Return what closes proposals whose time is over, where the clock may be believed: none of them opens again."""
+    clock = SettledClock(now, curator.ledger.find_newest_moment)
+
+    def end() -> None:
+        if clock.is_settled():
+            curator.approvals.expire_due()
+
+    return end
 
 
 @functools.cache

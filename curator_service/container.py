@@ -138,9 +138,17 @@ def make_curator(
     trust = Trust(anchor, lambda receipt: holds_receipt(keys, receipt))
     keys = KeyRing(database, settings.keys_folder, announce_key(trust), settings.subject_key_file)
     ledger = LedgerService(database, Guard(database, keys, trust, now), now)
-    approvals = ApprovalService(database, ledger, now)
-    permits = PermitService(database, ledger, approvals, now, settings.visas)
     register = Register(ledger)
+    identity = IdentityService(
+        database,
+        register,
+        now,
+        IdentityProviders(settings.providers, settings.visa_issuers, now),
+        lambda: keys.list_secrets("tokens"),
+    )
+    approvals = ApprovalService(database, ledger, identity.find_doubt, now)
+    permits = PermitService(database, ledger, approvals, now, settings.visas)
+    identity.has_approved_for = permits.has_approved_for
     datasets = DatasetService(database, ledger, storage, now, schedule=settings.cuts, kinds=kinds.names)
     ledger.guard.inspection.checks.append(datasets.find_fault)
     job_runner = JobRunner(
@@ -174,13 +182,6 @@ def make_curator(
         synchronous_s=settings.synchronous_s,
         pace=pace,
         now=now,
-    )
-    identity = IdentityService(
-        database,
-        register,
-        now,
-        IdentityProviders(settings.providers, settings.visa_issuers, now),
-        lambda: keys.list_secrets("tokens"),
     )
     browser_sessions = BrowserSessions(database, identity, now, RowProofs(keys, now))
     return Curator(

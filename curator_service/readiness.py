@@ -1,6 +1,7 @@
 """Whether this process can serve: looked at on a thread of its own, once for all who ask meanwhile."""
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,12 +12,14 @@ from typing import Generic, TypeVar
 from curator_service.api.metrics import State
 from curator_service.container import Curator
 from curator_service.kit.milestones import Milestone, find
-from curator_service.ledger.accounts.reservations import list_jobs
+from curator_service.ledger.accounts.reservations import beat, list_jobs
 
 ANSWER_S = 5.0
 """Whoever asks hears within so many seconds, however long the database takes."""
 FAILURE_SHOWN_S = 30.0
 """For how long a write that failed on a disk shows, in seconds."""
+WRITTEN_EVERY_S = 1.0
+"""For how long what a write has shown holds, in seconds: however many ask, it is made no more often."""
 T = TypeVar("T")
 
 
@@ -72,6 +75,8 @@ class Readiness:
     def __init__(self, curator: Curator, data_dir: Path) -> None:
         self._curator, self._data_dir = curator, data_dir
         self._looks = SharedLook(self._look)
+        self._writing = threading.Lock()
+        self._tried_at, self._could_write = float("-inf"), False
 
     async def status(self) -> str:
         """Return ``ready``, ``not ready`` or ``sealed``, as it is after the call."""
@@ -82,10 +87,12 @@ class Readiness:
 
     def state(self) -> State:
         """Look, and say it to the metrics."""
-        jobs_open = None
-        with suppress(Exception), self._curator.database.read() as connection:
-            jobs_open = len(list_jobs(connection))
-        return State(self._look(), jobs_open)
+        jobs_open = waiting_bytes = None
+        with suppress(Exception):
+            with self._curator.database.read() as connection:
+                jobs_open = len(list_jobs(connection))
+            waiting_bytes = self._curator.datasets.measure_waiting()
+        return State(self._look(), jobs_open, waiting_bytes)
 
     def _look(self) -> str:
         database, guard = self._curator.database, self._curator.ledger.guard
@@ -96,7 +103,7 @@ class Readiness:
                 return "not ready"
             if guard.reason():
                 return "sealed"
-            if not self._curator.datasets.has_all_rows():
+            if not self._curator.datasets.has_all_rows() or not self._can_write():
                 return "not ready"
         except Exception:
             return "sealed" if database.fault else "not ready"
@@ -105,6 +112,15 @@ class Readiness:
             return "not ready"  # it holds no more, and the next start would seal
         failed_at = max(database.failed_at, guard.anchor.failed_at)
         return "not ready" if time.monotonic() - failed_at < FAILURE_SHOWN_S else "ready"
+
+    def _can_write(self) -> bool:
+        """Tell whether the database takes this process's beat: one that only reads, or is locked, answers reads too."""
+        worker = self._curator.job_runner.worker_id
+        with self._writing:
+            if time.monotonic() - self._tried_at >= WRITTEN_EVERY_S:
+                self._could_write = self._curator.database.can_write(lambda connection: beat(connection, worker))
+                self._tried_at = time.monotonic()
+            return self._could_write
 
     def close(self) -> None:
         """End the thread, when its look is over."""

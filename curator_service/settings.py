@@ -2,20 +2,27 @@
 
 import os
 import re
+import tomllib
 from importlib.util import find_spec
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_core import ErrorDetails
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+    TomlConfigSettingsSource,
+)
 from sqlalchemy import make_url
 
 from curator_service.kit.cuts import Schedule
+from curator_service.kit.environment import CONFIG_VARIABLE, PREFIX, find_unknown, is_of_kubernetes, suggest
 from curator_service.kit.logs import LogFormat
-
-CONFIG_VARIABLE = "CURATOR_CONFIG"
-
 
 RoleName = Literal["analyst", "steward", "privacy_officer", "auditor", "operator"]
 Algorithm = Literal["RS256", "PS256", "ES256", "ES384", "EdDSA"]
@@ -23,6 +30,14 @@ Algorithm = Literal["RS256", "PS256", "ES256", "ES384", "EdDSA"]
 ALGORITHMS: tuple[Algorithm, ...] = ("RS256", "ES256", "EdDSA")
 
 
+CHANGING_CLAIMS = frozenset(
+    {
+        *("email", "emails", "verified_primary_email", "phone_number", "website"),
+        *("name", "family_name", "given_name", "middle_name", "nickname"),
+        *("preferred_username", "samaccountname", "unique_name", "upn", "username"),
+    }
+)
+"""Claims that a person or an administrator may change, or that may be given to somebody else."""
 _ORIGIN = re.compile(r"(https://[^/?#@\s]+|http://(127\.0\.0\.1|\[::1\]|localhost)(:\d+)?)/?")
 _ADDRESS = re.compile(r"(https://[^/?#@\s]+|http://(127\.0\.0\.1|\[::1\]|localhost)(:\d+)?)(/[^?#\s]*)?")
 
@@ -36,7 +51,7 @@ class _Issuer(BaseModel):
     algorithms: tuple[Algorithm, ...] = Field(ALGORITHMS, min_length=1)
     clock_skew_s: int = Field(60, ge=0, le=300, description="How far its clock may differ, in seconds.")
 
-    @field_validator("issuer", "jwks_uri", check_fields=False)
+    @field_validator("issuer", "jwks_uri", "fetch_address", check_fields=False)
     @classmethod
     def _is_secure(cls, url: str) -> str:
         """Refuse an address at which somebody in between could say who signs in."""
@@ -87,6 +102,10 @@ class BrowserClient(BaseModel):
 class IdentityProvider(_Issuer):
     """An OpenID provider at which people sign in, and what its groups may do here."""
 
+    fetch_address: str = Field(
+        "", description="Where the curator reaches it, if not at its issuer's address. Tokens name the issuer still."
+    )
+
     name: str = Field(pattern="^[a-z][a-z0-9]{0,15}$", description="Begins the names of its people here.")
     audience: str = Field(min_length=1, description="What its tokens for this curator state as `aud`.")
     client_id: str = Field("", description="What notebooks sign in as; nobody is told to sign in there if empty.")
@@ -95,9 +114,31 @@ class IdentityProvider(_Issuer):
     groups_claim: str = "groups"
     roles: dict[str, tuple[RoleName, ...]] = Field(description="Of each of its groups the roles here.")
     shown_name_claim: str = "name"
+    subject_claim: str = Field(
+        "sub", min_length=1, description="Which claim says who somebody is. It never changes, such as Entra's `oid`."
+    )
+    subject_claim_before: str = Field(
+        "sub", description="Which claim said so before; a person known by it is linked. Nobody is linked if empty."
+    )
+    subjects: Literal["pairwise", "public"] = Field(
+        "pairwise", description="`public` if it states the same `sub` of a person to each application."
+    )
     lifetime_max_s: int = Field(24 * 3600, ge=60, description="For how long a token may be made, in seconds.")
     passports: bool = Field(False, description="Ask it for visas (GA4GH) of whoever signs in.")
     browser: BrowserClient | None = Field(None, description="Lets people sign in at the dashboard.")
+
+    @field_validator("subject_claim", "subject_claim_before")
+    @classmethod
+    def _stays(cls, claim: str) -> str:
+        """Refuse a claim by which one person could become another."""
+        if claim.lower() in CHANGING_CLAIMS:
+            raise ValueError(f"{claim} may change, or be given to somebody else: use a claim that stays, such as `oid`")
+        return claim
+
+    @property
+    def tells_people_apart(self) -> bool:
+        """Whether two subjects are two persons, through whichever applications they come."""
+        return self.subject_claim != "sub" or self.subjects == "public"
 
     @model_validator(mode="after")
     def _tells_tokens_apart(self) -> Self:
@@ -113,13 +154,25 @@ class VisaIssuer(_Issuer):
     jwks_uri: str = Field("", description="Where its keys are; by its own description if empty.")
 
 
+class UnknownVariable(ValueError):
+    """A variable of the environment looks like a setting and is none; the message names it and the likely name."""
+
+
+class _Environment(EnvSettingsSource):
+    """The environment, without what Kubernetes injects: ``CURATOR_PORT=tcp://…`` is not our port."""
+
+    def _load_env_vars(self) -> dict[str, str | None]:
+        found = super()._load_env_vars()
+        return {name: value for name, value in found.items() if not is_of_kubernetes(name, value or "")}
+
+
 class Settings(BaseSettings):
     """What an operator may choose. Nothing here changes noise, sensitivity or accounting.
 
-    The environment wins over the file; a name that is not known is an error in the file.
+    The environment wins over the file; a name that is not known is an error in both.
     """
 
-    model_config = SettingsConfigDict(env_prefix="CURATOR_", frozen=True, extra="forbid")
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
 
     data_dir: Path = Field(Path("curator-data"), description="Folder of the embedded database and the stored rows.")
     keys_dir: Path | None = Field(
@@ -224,7 +277,10 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Take arguments first, then the environment, then the TOML file."""
-        del dotenv_settings, file_secret_settings
+        del env_settings, dotenv_settings, file_secret_settings
+        if unknown := find_unknown(os.environ, settings_cls.model_fields):
+            raise UnknownVariable("; ".join(unknown))
+        env_settings = _Environment(settings_cls)
         path = os.environ.get(CONFIG_VARIABLE)
         if path is None:
             return init_settings, env_settings
@@ -287,6 +343,12 @@ class Settings(BaseSettings):
         return self
 
     @property
+    def believes_any_proxy(self) -> bool:
+        """Whether every address is taken for that of the proxy in front."""
+        parts = [] if self.proxy is None else [part.strip() for part in self.proxy.split(",")]
+        return any(part == "*" or ip_network(part, strict=False).prefixlen == 0 for part in parts)
+
+    @property
     def keys_folder(self) -> Path:
         """Where the private signing keys are."""
         return self.keys_dir or self.data_dir.absolute() / "keys"
@@ -306,3 +368,30 @@ class Settings(BaseSettings):
             return self.database_url
         password = self.database_password_file.read_text(encoding="utf-8").strip()
         return make_url(self.database_url).set(password=password).render_as_string(hide_password=False)
+
+
+def explain(error: ValueError | OSError) -> list[str]:
+    """Say which settings are at fault, by the name under which the operator wrote them, and why; never a value."""
+    if isinstance(error, ValidationError):
+        return [f"{_place(*fault['loc'])}{_rule(fault)}" for fault in error.errors()]
+    if isinstance(error, SettingsError):
+        field = re.search(r'field "(\w+)"', str(error))
+        return [f"{_place(*field.groups() if field else ())}: it is not JSON"]
+    if isinstance(error, tomllib.TOMLDecodeError | UnicodeDecodeError):
+        return [f"the file that {CONFIG_VARIABLE} names is not TOML in UTF-8"]
+    return [str(error)]
+
+
+def _place(*place: str | int) -> str:
+    """Return where a fault is, and the variable if it came by one."""
+    if not place:
+        return "settings"
+    variable = f"{PREFIX}{place[0]}".upper()
+    written = next((f"{name}, " for name in os.environ if name.upper() == variable), "")
+    return f"{written}setting {'.'.join(map(str, place))}"
+
+
+def _rule(fault: ErrorDetails) -> str:
+    if fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1:
+        return f" is no setting{suggest(str(fault['loc'][0]), Settings.model_fields)}"
+    return f": {fault['msg'].removeprefix('Value error, ')}"

@@ -60,6 +60,7 @@ name = "cps"
 population = "workers"
 description = "Full-time workers; bounds as a labour economist would declare them without looking."
 row_capacity = 65_000
+rows_are_persons = true
 columns = [
   {{name = "earnings", type = "numeric", missing = "omit", lower = {math.exp(0.5)!r}, upper = {math.exp(5.0)!r}}},
   {{name = "education", type = "numeric", missing = "omit", lower = 4, upper = 22}},

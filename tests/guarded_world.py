@@ -277,7 +277,7 @@ def _furnish(world: World) -> Guarded:
         return token.id
 
     expired = [issue("ada", days=1) for _ in range(20)]
-    found.add("token", "own", partial(issue, "olga"))
+    found.add("token", "own", partial(issue, "audra"))
     found.add("token", "somebody else's", partial(issue, "cleo"))
     found.add("token", "expired", expired.pop)
     found.add("token", "revoked", issue("ada", is_revoked=True))

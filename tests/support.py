@@ -115,6 +115,10 @@ def csv_text(rows: list[dict[str, str]], *, quoting: int = csv.QUOTE_MINIMAL) ->
     return text.getvalue()
 
 
+PERSONS = "rows_are_persons = true"
+"""The line of a manifest of which no subject is declared."""
+
+
 def manifest_text(
     name: str = "cohort",
     population: str = "town",
@@ -123,6 +127,7 @@ def manifest_text(
     row_capacity: int = 1000,
 ) -> str:
     lines = [f'name = "{name}"', f'population = "{population}"', f"row_capacity = {row_capacity}"]
+    lines.append(PERSONS)
     for column, kind, missing, public, unit in COLUMNS if columns is None else columns:
         lines += ["", "[[columns]]", f'name = "{column}"', f'type = "{kind}"', f'missing = "{missing}"']
         lines += [f'unit = "{unit}"'] if unit else []

@@ -249,7 +249,7 @@ class GeneralizedFit(RefinementFit):
         """
         self._check_refined()
         found = self.refined_
-        stated = [("n", f"{found.rows:,.0f} rows, noisy"), ("privacy spent", self.spent_)]
+        stated = [("n", f"{found.rows:,.0f} rows, noisy"), ("privacy charged", self.spent_)]
         stated.append(("baseline", baseline_text(self.columns_, self.terms_)))
         stated = [(name, value) for name, value in stated if value]
         stated.append(("scores", str(len(found.measurements))))

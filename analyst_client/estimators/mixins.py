@@ -195,7 +195,10 @@ class InferenceMixin:
 
     @property
     def privacy_share(self) -> FloatArray:
-        """Share of each parameter's variance that is privacy noise, 0 to 1, of shape (P,) or (T, P)."""
+        """Share of each parameter's variance that is privacy noise, 0 to 1, of shape (P,) or (T, P).
+
+        NaN where its interval has no end: the noise hides the share, too.
+        """
         found: FloatArray = self._of_each_target(lambda results: results.privacy_share)
         return found
 
@@ -207,7 +210,7 @@ class InferenceMixin:
 
     @property
     def rsquared(self) -> float | FloatArray:
-        """R² of the model, corrected for the privacy noise; see `rsquared_interval`."""
+        """R² of the model, corrected for the privacy noise; NaN where `rsquared_interval` is all of [0, 1]."""
         found: float | FloatArray = self._of_each_target(lambda results: results.rsquared)
         return found
 

@@ -101,7 +101,7 @@ class RefinedRegression(RefinementFit, LinearFit):  # type: ignore[misc]  # `fit
             return super().summary(level, target, bound)
         except EstimationError as error:
             self._check_fitted()
-            facts = (("n", f"{self.refined_.rows:,.0f} rows, noisy"), ("privacy spent", self.spent_))
+            facts = (("n", f"{self.refined_.rows:,.0f} rows, noisy"), ("privacy charged", self.spent_))
             values = map(number, [self.intercept_, *np.ravel(self.coef_)])
             rows = tuple(zip((CONSTANT, *self.term_names_), values, strict=True))
             notes = (f"Warning: {error}.", *self._own_notes())

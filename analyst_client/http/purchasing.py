@@ -1,6 +1,7 @@
 """Requesting a release, however long it takes: at once, by a job, or by joining the job that already works on it."""
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 from analyst_client.errors import (
     CuratorError,
@@ -11,13 +12,20 @@ from analyst_client.errors import (
     ServiceError,
     ServiceUnavailableError,
 )
-from analyst_client.http.retry import delay_before, read_retry_after
+from analyst_client.http.retry import delay_before, read_retry_after, read_wait
 from analyst_client.http.session import OLDER_SOURCES, CuratorResponse, Session, dataset_path, path_segment
 from analyst_client.kinds.base import Request
 from analyst_client.ledger.trust import LedgerSnapshot
 from analyst_client.schema.administration import Held
 from analyst_client.schema.answers import Answer
 from analyst_client.schema.jobs import Job
+
+
+class Pace(NamedTuple):
+    """How to learn of a job's end: after how many seconds to look again, and for how many a look may wait for it."""
+
+    retry_after_s: float | None = None
+    wait_s: float = 0.0
 
 
 class Purchasing:
@@ -40,8 +48,8 @@ class Purchasing:
         try:
             while True:
                 try:
-                    job, retry_after_s = self._send(dataset, request, key, respond_async=respond_async)
-                    return self._finish(self._poll(job, retry_after_s, deadline))
+                    job, pace = self._send(dataset, request, key, respond_async=respond_async)
+                    return self._finish(self._poll(job, pace, deadline))
                 except ServiceUnavailableError as refused:
                     # When the other's job has ended, the same request finds its release, or starts a job of its own.
                     if refused.job is None or refused.job == joined:
@@ -63,12 +71,12 @@ class Purchasing:
             error.idempotency_key = key
             raise
 
-    def refresh(self, job: Job | Held | str) -> tuple[Job, float | None]:
-        """Return a job as it is now, and after how many seconds to look again."""
+    def refresh(self, job: Job | Held | str, wait_s: int = 0) -> tuple[Job, Pace]:
+        """Return a job as it is now, or when it has ended within so many seconds, and how to look again."""
         if isinstance(job, Job) and job.id is None:
-            return job, None
-        response = self._session.ask("GET", job_path(job))
-        return Job.read(response.body, key_of(job)), read_retry_after(response.http)
+            return job, Pace()
+        response = self._session.ask("GET", job_path(job), prefer=f"wait={wait_s}" if wait_s else None)
+        return Job.read(response.body, key_of(job)), _pace(response)
 
     def wait(self, job: Job | Held | str, wait_s: float | None) -> Answer:
         """Wait until a job ends, and return its release."""
@@ -91,9 +99,7 @@ class Purchasing:
                 return error.job
             raise
 
-    def _send(
-        self, dataset: str, request: Request[Any, Any], key: str, *, respond_async: bool
-    ) -> tuple[Job, float | None]:
+    def _send(self, dataset: str, request: Request[Any, Any], key: str, *, respond_async: bool) -> tuple[Job, Pace]:
         self._requests[key] = request
         response = self._session.ask(
             "POST",
@@ -108,17 +114,17 @@ class Purchasing:
         snapshot = None if response.source in OLDER_SOURCES else response.snapshot
         release = self._session.accept_release(response, snapshot, dataset=dataset)
         del self._requests[key]
-        return Job.at_once(request.arrange(release), key), None
+        return Job.at_once(request.arrange(release), key), Pace()
 
-    def _accept_job(self, response: CuratorResponse, dataset: str, key: str) -> tuple[Job, float | None]:
+    def _accept_job(self, response: CuratorResponse, dataset: str, key: str) -> tuple[Job, Pace]:
         job = Job.read(response.body, key)
         if job.dataset != dataset or job.id is None:
             raise ServiceError(f"malformed answer: {dataset!r} was asked, and a job of {job.dataset!r} was answered")
         if response.source not in OLDER_SOURCES:
             self._snapshots.setdefault(job.id, response.snapshot)
-        return job, read_retry_after(response.http)
+        return job, _pace(response)
 
-    def _find_joined_job(self, refused: ServiceUnavailableError, key: str) -> tuple[Job, float | None]:
+    def _find_joined_job(self, refused: ServiceUnavailableError, key: str) -> tuple[Job, Pace]:
         """Look at the job that a refusal names; raise the refusal when it names none that this analyst may see."""
         if refused.job is None:
             raise refused
@@ -126,22 +132,28 @@ class Purchasing:
             response = self._session.ask("GET", job_path(refused.job))
         except RequestInvalidError:
             raise refused from None
-        return Job.read(response.body, key), read_retry_after(response.http)
+        return Job.read(response.body, key), _pace(response)
 
-    def _poll(self, job: Job, retry_after_s: float | None, deadline: float | None) -> Job:
-        """Look at a job until it has ended, never earlier than the curator asked."""
-        polls = 1
+    def _poll(self, job: Job, pace: Pace, deadline: float | None) -> Job:
+        """Look at a job until it has ended: let the curator tell of its end, or look as seldom as it asks."""
+        polls, is_told = 1, True
         while job.is_running:
-            delay_s = delay_before(polls + 1, retry_after_s)
-            if deadline is not None and self._transport.clock() + delay_s > deadline:
-                raise JobRunningError(
-                    f"{job.id} is still running ({job.progress:.0%} of its time has passed) and may yet be charged: "
-                    "wait for it again",
-                    job=job,
-                )
-            self._transport.sleep(delay_s)
-            job, retry_after_s = self.refresh(job)
-            polls += 1
+            clock = self._transport.clock
+            left_s = math.inf if deadline is None else deadline - clock()
+            hold_s = int(min(pace.wait_s, left_s, self._transport.timeout_s / 2)) if is_told else 0
+            if hold_s < 1:
+                hold_s, delay_s = 0, delay_before(polls + 1, pace.retry_after_s)
+                if delay_s > left_s:
+                    raise JobRunningError(
+                        f"{job.id} is still running ({job.progress:.0%} of its time has passed) and may yet be "
+                        "charged: wait for it again",
+                        job=job,
+                    )
+                self._transport.sleep(delay_s)
+                polls += 1
+            began = clock()
+            job, pace = self.refresh(job, hold_s)
+            is_told = clock() - began > hold_s / 2  # else it answers at once: too many wait, or it stops
         return job
 
     def _finish(self, job: Job) -> Answer:
@@ -166,6 +178,10 @@ class Purchasing:
         if not wait_s >= 0.0:
             raise ValueError("wait_s must not be negative")
         return self._transport.clock() + wait_s
+
+
+def _pace(response: CuratorResponse) -> Pace:
+    return Pace(read_retry_after(response.http), read_wait(response.http))
 
 
 def job_path(job: Job | Held | str) -> str:

@@ -36,6 +36,12 @@ def delay_before(attempt: int, retry_after_s: float | None) -> float:
     return min(LONGEST_RETRY_AFTER_S, retry_after_s) + min(1.0, backoff)
 
 
+def read_wait(answer: httpx.Response) -> float:
+    """Return for how many seconds the curator lets one wait for a job in one request; 0 where it does not."""
+    value = answer.headers.get("Curator-Wait", "")
+    return float(value[:9]) if value.isascii() and value.isdigit() else 0.0
+
+
 def read_retry_after(answer: httpx.Response) -> float | None:
     """Return the seconds of ``Retry-After``, stated as a number or as a date; None when it says nothing."""
     value = answer.headers.get("Retry-After", "").strip()

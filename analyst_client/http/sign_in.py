@@ -19,7 +19,8 @@ import httpx
 from analyst_client.display.terminal import plain
 from analyst_client.errors import AuthenticationError, ServiceError, TransportError
 from analyst_client.http.credentials import check_token
-from analyst_client.http.transport import check_url, is_loopback
+from analyst_client.http.proxies import EnvironmentTransport, is_loopback
+from analyst_client.http.transport import check_url
 from analyst_client.ledger.files import make_private_folder, replace_file
 from analyst_client.ledger.memory import Memory, MemoryPlace
 from analyst_client.schema.wire import Fields, parse_json
@@ -28,7 +29,6 @@ DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 RENEWED_BEFORE_S = 30.0
 _INTERVAL_S, _SLOWER_S, _LONGEST_S = 5.0, 5.0, 60.0
 _ANSWER_MAX = 256 * 1024
-_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
 @dataclass(frozen=True)
@@ -167,9 +167,8 @@ def sign_in(
 ) -> SignedIn:
     """Let somebody sign in for a curator; see `CuratorClient.sign_in`."""
     curator = check_url(url, allow_http)
-    # A proxy of the environment serves other hosts; what is on this machine is reached directly.
-    direct = {f"all://{host}": httpx.HTTPTransport() for host in _LOOPBACK} if transport is None else {}
-    http = httpx.Client(timeout=timeout_s, transport=transport, mounts=direct, headers={"Accept": "application/json"})
+    way = EnvironmentTransport() if transport is None else transport
+    http = httpx.Client(timeout=timeout_s, transport=way, trust_env=False, headers={"Accept": "application/json"})
     try:
         told = find_provider(http, curator, provider)
         signed_in = SignedIn(told, curator, http, clock, place)

@@ -4,7 +4,6 @@ A request is sent again, with the same body and the same idempotency key, after 
 that promises another outcome later. The curator charges a key once, so sending again can only fetch what was charged.
 """
 
-import ipaddress
 import ssl
 import time
 from collections.abc import Callable, Mapping
@@ -14,6 +13,7 @@ import httpx
 from analyst_client.errors import CuratorError, TransportError
 from analyst_client.http.credentials import BearerAuth, Credentials, StaticToken
 from analyst_client.http.problems import read_problem
+from analyst_client.http.proxies import EnvironmentTransport, is_loopback
 from analyst_client.http.retry import LONGEST_RETRY_AFTER_S, delay_before, is_retried, read_retry_after
 
 
@@ -57,6 +57,7 @@ class Transport:
         if max_attempts < 1 or not timeout_s > 0:
             raise ValueError("max_attempts must be at least 1 and timeout_s positive")
         self._max_attempts = max_attempts
+        self.timeout_s = timeout_s
         self.sleep = sleep
         self.clock = clock
         self._http = httpx.Client(
@@ -64,9 +65,8 @@ class Transport:
             headers={"Accept": "application/json"},
             auth=BearerAuth(self._credentials),
             timeout=timeout_s,
-            transport=transport,
-            # A proxy of the environment serves other hosts; a curator on this machine is reached directly.
-            trust_env=not is_loopback(self.url.host),
+            transport=EnvironmentTransport() if transport is None else transport,
+            trust_env=False,  # the transport reads it
         )
 
     def __repr__(self) -> str:
@@ -186,11 +186,3 @@ def check_url(url: str, allow_http: bool) -> httpx.URL:
     if parsed.scheme == "http" and not allow_http and not is_loopback(parsed.host):
         raise ValueError(f"http:// to {parsed.host} would send the token in clear: use https://, or allow_http=True")
     return parsed
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether a host is this machine."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -1,4 +1,4 @@
-"""What the head of a summary says: how many rows, what was spent, which levels are the baseline."""
+"""What the head of a summary says: how many rows, what was charged, which levels are the baseline."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,10 +23,10 @@ def people_text(equations: Equations) -> str:
 
 
 def head_of(equations: Equations, spent: str | None = None) -> list[tuple[str, str]]:
-    """Return n, the privacy that was spent (`spent`, where sites hold only a part of it), and the baseline levels."""
+    """Return n, what was charged (`spent`, where sites hold only a part of it), and the baseline levels."""
     spent = spent or spent_text(_charges([site.release for site in equations.sites]))
     baseline = baseline_text(equations.columns, equations.combined or equations.terms)
-    stated = [("n", people_text(equations)), ("privacy spent", spent), ("baseline", baseline)]
+    stated = [("n", people_text(equations)), ("privacy charged", spent), ("baseline", baseline)]
     return [(name, value) for name, value in stated if value]
 
 

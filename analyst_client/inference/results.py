@@ -195,7 +195,13 @@ class TargetResults:
 
     @property
     def privacy_share(self) -> FloatArray:
-        """Share of each estimate's variance that is privacy noise, 0 to 1, of shape (P,)."""
+        """Share of each estimate's variance that is privacy noise, 0 to 1, of shape (P,); NaN without an interval."""
+        bounded = [found.is_bounded for found in self.confidence_sets()]
+        return np.where(bounded, self.noise_share, math.nan)
+
+    @property
+    def noise_share(self) -> FloatArray:
+        """Share of privacy noise in the variance of estimates by the delta method, of shape (P,)."""
         spread = self.contrasts @ self.solution.inverse
         noise = np.sum((spread @ self.equations.noise_covariance(self.equations.solution)) * spread, axis=1)
         share: FloatArray = noise / np.sum((spread @ self.equations.covariance) * spread, axis=1)
@@ -427,7 +433,7 @@ class TargetResults:
     def scale(self) -> float:
         """Residual variance of the private rows (of the public ones if there are no others), raw units squared.
 
-        NaN where the noise hides it: where it is not above twice the deviation of its noise.
+        NaN where the noise hides it: where it is not above twice the deviation of its noise, or `rsquared` is NaN.
         """
         if any(
             site.variance is None and site.release.row_map in {"ball", LINEAR} and site.release.constant_form is None
@@ -435,7 +441,7 @@ class TargetResults:
         ):
             raise EstimationError("rows were weighted, and without a constant the release does not tell by how much")
         variance, noise_sd = self.equations.residual_variance
-        hidden = noise_sd > 0.0 and variance < HIDDEN * noise_sd
+        hidden = noise_sd > 0.0 and (variance < HIDDEN * noise_sd or math.isnan(self.rsquared))
         return math.nan if hidden else max(variance, 0.0) * self.equations.target.scale**2
 
     @property
@@ -444,7 +450,7 @@ class TargetResults:
         return next((k for k, site in enumerate(self.equations.sites) if site.variance is None), 0)
 
     @cached_property
-    def _sums(self) -> ResidualSums | None:
+    def sums(self) -> ResidualSums | None:
         """Residual and total sum of squares; None of a refined fit that bought nothing that tells them."""
         assert self.dof > 0.0  # which says so where there are too few rows
         equations = self.equations
@@ -473,17 +479,20 @@ class TargetResults:
 
     @property
     def rsquared(self) -> float:
-        """R², corrected for the privacy noise; about the mean if there is a constant. NaN where nothing tells it."""
-        return math.nan if self._sums is None else self._sums.rsquared
+        """R², corrected for the privacy noise; about the mean if there is a constant.
+
+        NaN where nothing tells it, and where all that its interval says is that it lies within [0, 1].
+        """
+        return math.nan if self.sums is None or self.rsquared_interval() == (0.0, 1.0) else self.sums.rsquared
 
     def rsquared_interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return a confidence interval of R², within [0, 1]; see `ResidualSums.rsquared_interval`.
 
         It begins at 0 where `f_test` does not tell the fit from its mean, and does not end there where that test does.
         """
-        if self._sums is None:
+        if self.sums is None:
             return 0.0, 1.0
-        low, high = self._sums.rsquared_interval(float(critical_value(level, self.dof, np.zeros(1))[0]))
+        low, high = self.sums.rsquared_interval(float(critical_value(level, self.dof, np.zeros(1))[0]))
         if len(self.names) > int(self.equations.has_constant):
             if self.f_test().pvalue > 1.0 - level:
                 return 0.0, high

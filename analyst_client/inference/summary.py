@@ -110,7 +110,8 @@ def summarise(
         weights = ", ".join(f"{weight:.3g}" for weight in results.equations.weights)
         stated.append(("releases, weighted", f"{len(results.equations.sites)} ({weights})"))
     low, high = results.rsquared_interval(level)
-    stated.append(("R²", f"{number(results.rsquared)}  [{number(low)}, {number(high)}]"))
+    point = "–" if math.isnan(results.rsquared) else number(results.rsquared)
+    stated.append(("R²", f"{point}  [{number(low)}, {number(high)}]"))
     stated.append(("residual sd", residual_text(results)))
     if len(results.names) > int(results.equations.has_constant):
         test = results.f_test()
@@ -129,7 +130,7 @@ def summarise(
         sets = [ConfidenceSet("interval", *ends) for ends in results.bounded_intervals(bound, level).tolist()]
     tested = p_columns(results.pvalues, int(results.equations.has_constant))
     rows = [
-        (name, number(value), number(error), *ps, f"{share:.0%}", *bounds(found))
+        (name, number(value), number(error), *ps, "–" if math.isnan(share) else f"{share:.0%}", *bounds(found))
         for name, value, error, *ps, share, found in zip(
             results.names, results.params, results.bse, *tested.values(), results.privacy_share, sets, strict=True
         )
@@ -266,8 +267,8 @@ def warnings_of(results: TargetResults, level: float = 0.95) -> list[str]:
     found = identification_warnings(results, level)
     if results.equations.residual_variance[0] <= 0.0:
         found.append(
-            "the noise hides the residual variance: its estimate was below 0 and was set to 0, so R² and the residual "
-            "sd say nothing. Prediction intervals allow for it."
+            "the noise hides the residual variance: its estimate was below 0, so R² and the residual sd are not told. "
+            "Prediction intervals allow for it."
         )
     return (
         found
@@ -301,7 +302,7 @@ def weight_notes(results: TargetResults) -> list[str]:
 def weight_warnings(results: TargetResults) -> list[str]:
     """Return what to say where the weights of rows may move coefficients further than the noise does."""
     small = any(r.norm is not None and r.norm**2 < SMALL_SHARE * r.longest_squared for r in weighted_releases(results))
-    if not small or np.min(results.privacy_share) >= NOISE_DOMINATES:
+    if not small or np.min(results.noise_share) >= NOISE_DOMINATES:
         return []
     return [
         "rows were shrunk to a small norm, and privacy noise is not by far the larger error: where the model is not "
@@ -313,7 +314,7 @@ def weight_warnings(results: TargetResults) -> list[str]:
 def variance_warnings(results: TargetResults) -> list[str]:
     """Return which standard errors rest on the assumption of one residual variance, because noise does not hide it."""
     first = int(results.equations.has_constant)
-    pairs = zip(results.names[first:], results.privacy_share[first:], strict=True)
+    pairs = zip(results.names[first:], results.noise_share[first:], strict=True)
     sampled = [name for name, share in pairs if share < PRIVACY_SHARE]
     sites = results.equations.sites
     if not sampled or all(site.spread is not None for site in sites):

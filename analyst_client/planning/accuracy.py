@@ -236,7 +236,7 @@ def expected_accuracy(
         shares,
         bounded,
         point.identification,
-        results.rsquared,
+        math.nan if results.sums is None else results.sums.rsquared,
         (float(low), float(high)),
         math.sqrt(float(assumptions.residual_variances[t]) + float(spread)) * scale,
         assumptions.residual_sd(assumptions.targets[t].name),
@@ -264,7 +264,7 @@ def _simulated(
         try:
             fit = OLS().fit(dummies.release(generator), target, rows=rows)
             low, high = fit.conf_int(level).T
-            found.append([fit.bse, (high - low) / 2.0, fit.privacy_share])
+            found.append([fit.bse, (high - low) / 2.0, fit.results_[0].noise_share])
         except EstimationError:  # not definite: the noise outweighs the data in some direction
             found.append([unknown, unknown, np.ones(len(unknown))])
     errors, half, shares = np.median(np.array(found), axis=0)

@@ -134,7 +134,7 @@ class Expectation:
             results.bse * grown,
             half if bounded >= 0.5 else np.full(len(half), np.inf),
             critical,
-            results.privacy_share,
+            results.noise_share,
             identification.ratio,
             bounded,
         )

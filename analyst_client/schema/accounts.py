@@ -10,6 +10,9 @@ from analyst_client.schema.amounts import Amount, show_amounts
 from analyst_client.schema.receipts import Receipt, fold_receipt
 from analyst_client.schema.wire import Fields
 
+NO_BOUND = "What was spent is the sum of the charges, and no bound on what was learnt so far; the highest limit is."
+"""Under ``gdp`` and ``zcdp``, because an analyst may decide by the answers when to stop."""
+
 
 @dataclass(frozen=True, repr=False)
 class Budget(Displayable):
@@ -25,7 +28,8 @@ class Budget(Displayable):
     delta : float
         The δ at which ε is stated.
     limit, posted, pending, remaining : Amount
-        Limit of all charges, charges so far, reservations, and rest.
+        Limit of all charges, the sum of the charges so far, reservations, and rest. The sum of the charges bounds what
+        was learnt so far under ``"pure"`` alone; the highest limit bounds what all answers together may ever tell.
     share_spent : float
         Part of the limit that is spent, in the account's own unit, 0 to 1.
     checkpoint : Checkpoint
@@ -149,6 +153,7 @@ def show_budget(budget: "Budget") -> View:
     ]
     if budget.accountant != "pure":
         notes.insert(0, "Shares add up; ε does not.")
+        notes.append(NO_BOUND)
     highest = budget.highest_limit
     if highest is not None and highest != budget.limit:
         views = f"ε = {number(highest.epsilon)} at δ = {number(highest.delta)}"

@@ -21,7 +21,8 @@ class Account:
     ----------
     population, accountant, adjacency : str
     limit, highest_limit, posted, pending, remaining : Amount
-        The budget, the highest that it ever was, what is spent, held and left.
+        The budget, the highest that it ever was, the sum of the charges, what is held and what is left. The sum of the
+        charges bounds what was learnt so far under ``"pure"`` alone.
     share_spent : float
         Part of the limit that is spent or held, 0 to 1.
     """
@@ -64,6 +65,7 @@ class Spent:
     charges : int
         How many.
     spent : Amount
+        The sum of these charges. It bounds what was learnt so far under ``"pure"`` alone.
     """
 
     population: str

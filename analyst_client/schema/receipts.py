@@ -29,7 +29,7 @@ TITLE = ("kind", "population", "epoch", "sequence")
 
 LABELS = {
     "units": "amount",
-    "posted": "spent after it",
+    "posted": "charged so far",
     "pending": "held after it",
     "limit": "limit",
     "time": "time",

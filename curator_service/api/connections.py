@@ -305,7 +305,9 @@ class GuardedProtocol(HttpToolsProtocol):
             self.transport.abort()
 
     def shutdown(self) -> None:
-        """Let an answer go out, and wait for no request."""
+        """Let an answer go out, and wait for no request, nor for the end of a job."""
+        if "job_waits" in self.app_state:
+            self.app_state["job_waits"].stop()
         if self._in_head:
             super().shutdown()
         else:

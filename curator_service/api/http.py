@@ -56,6 +56,29 @@ class _TooLarge(Exception):
     """The body grew past the limit while it was read."""
 
 
+class NearestProxy:
+    """Middleware where every address is believed to be a proxy: who asks is what the nearest one has appended.
+
+    What stands before that in ``X-Forwarded-For`` is the word of whoever asks, who may write any address there.
+
+    Parameters
+    ----------
+    app : ASGI application
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        stated = [value for name, value in scope.get("headers", ()) if name == b"x-forwarded-for"]
+        if stated:
+            last = stated[-1].decode("latin-1").rpartition(",")[2].strip()
+            host = last[1:].partition("]")[0] if last.startswith("[") else last
+            scope["client"] = (host.partition(":")[0] if host.count(":") == 1 else host), 0
+        await self.app(scope, receive, send)
+
+
 class RequestGuard:
     """Outermost middleware: nothing leaves without an id and headers, and no exception's text leaves at all.
 

@@ -8,7 +8,7 @@ what came to nothing (refused, taken back, expired), stands in the register.
 import hashlib
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -53,6 +53,7 @@ from curator_service.ledger.repository import Population, find_population
 from curator_service.ledger.service import (
     LedgerService,
     PopulationError,
+    check_delta,
     open_population,
     plan_population,
     units_of_limit,
@@ -107,6 +108,8 @@ class ApprovalService:
     ----------
     database : Database
     ledger : LedgerService
+    find_doubt : callable
+        Says of two ids of principals why they may be one person; empty where they are two.
     now : callable
         The clock.
 
@@ -114,14 +117,20 @@ class ApprovalService:
     ----------
     writers : dict of str to callable
         What carries out a proposal, by its scope.
+    list_spenders : callable
+        Returns the ids of those who may spend of a population, which a higher limit lets spend more.
     readers : dict of str to callable
         What tells the terms that a proposal would change.
     """
 
-    def __init__(self, database: Database, ledger: LedgerService, now: Clock) -> None:
+    def __init__(
+        self, database: Database, ledger: LedgerService, find_doubt: Callable[[str, str], str], now: Clock
+    ) -> None:
         self.database = database
         self.ledger = ledger
+        self.find_doubt = find_doubt
         self.now = now
+        self.list_spenders: Callable[[Connection, str], Collection[str]] = lambda *_: ()
         self.readers: dict[str, Read] = {}
         self.writers: dict[str, Write] = {ACCOUNT: _write_limit, OPENING: _write_opening, ROWS: _write_confirmation}
 
@@ -155,6 +164,8 @@ class ApprovalService:
         if account is None:
             raise NotFound("There is no population of this name.")
         try:
+            if (limit.delta or 0.0) > account.delta:
+                check_delta(limit.delta)
             units = units_of_limit(account.accountant, limit)
         except PopulationError as error:
             raise RequestInvalid.at("/limit", str(error)) from None
@@ -305,7 +316,7 @@ class ApprovalService:
         self.ledger.guard.check_open()
         if outcome == APPROVED:
             return self._apply(decided, approved_by=by.id)
-        return self._close(decided, by.id)
+        return self._close(decided)
 
     def expire_due(self) -> None:
         """Close what has waited too long, or asks for a permit that would have ended; nothing under a seal.
@@ -320,11 +331,11 @@ class ApprovalService:
             unattested = self._list_unattested(connection, due)
         for proposal in due:
             if proposal.id not in unattested:
-                self._close(replace(proposal, state=EXPIRED, decided_at=moment), "curator")
+                self._close(replace(proposal, state=EXPIRED, decided_at=moment))
 
-    def _close(self, decided: Proposal, actor: str) -> Proposal:
+    def _close(self, decided: Proposal) -> Proposal:
         """Write that a proposal came to nothing; of one that the register does not know, into its row alone."""
-        payload = {"actor": actor, "time": decided.decided_at, "proposal": decided.id, "reason": decided.decision}
+        payload = state_closed(decided)
         try:
             with self.ledger.unit() as ledger:
                 asked = _list_acts(ledger.connection, ledger.trust.holds, [decided.id])[decided.id]
@@ -342,7 +353,10 @@ class ApprovalService:
             with self.ledger.unit() as ledger:
                 if proposal.state == APPROVED:
                     _check_asked(ledger, proposal)
-                    _check_second(ledger, proposal, approved_by)
+                    self.check_second(ledger, [proposal.proposed_by], approved_by, "asked")
+                    if proposal.scope == ACCOUNT:
+                        spenders = self.list_spenders(ledger.connection, proposal.population)
+                        self._check_tokens(ledger, spenders, approved_by, "gains")
                 receipts = self.writers[proposal.scope](ledger, proposal, approved_by)
                 if proposal.state == APPLIED:
                     _check_new(ledger.connection, proposal)
@@ -365,6 +379,35 @@ class ApprovalService:
             ) from None
         self._anchor(receipts)
         return proposal
+
+    def check_second(self, ledger: Ledger, people: Collection[str], approved_by: str, what: str) -> None:
+        """Check that whoever approves is none of those who ask or gain, and can act in the name of none.
+
+        Parameters
+        ----------
+        ledger : Ledger
+        people : collection of str
+            The ids of those who asked, or gain.
+        approved_by : str
+            The id of who approves.
+        what : str
+            ``asked`` or ``gains``.
+
+        Raises
+        ------
+        SecondAdminNeeded
+        """
+        for doubt in filter(None, (self.find_doubt(one, approved_by) for one in people)):
+            raise SecondAdminNeeded(f"Whoever {what} cannot approve. {doubt}")
+        self._check_tokens(ledger, people, approved_by, what)
+
+    def _check_tokens(self, ledger: Ledger, people: Collection[str], approved_by: str, what: str) -> None:
+        repository.lock(ledger.connection, REGISTER)  # a token that is being made comes before or after this
+        made = list_attested(ledger.connection, REGISTER, "token", ledger.trust.holds, about=("principal", people))
+        if any(self.find_doubt(maker, approved_by) for maker in {act["actor"] for act in made}):
+            raise SecondAdminNeeded(
+                f"You made a token of somebody who {what}, and could act as that person: ask another privacy officer."
+            )
 
     def _anchor(self, receipts: list[Receipt]) -> None:
         for receipt in receipts:
@@ -463,10 +506,10 @@ def record_proposed(ledger: Ledger, proposal: Proposal) -> list[Receipt]:
 
     Of terms it has the digest, so that the register stays small whatever is asked.
     """
-    return ledger.act(PROPOSED, _say(proposal))
+    return ledger.act(PROPOSED, state_proposed(proposal))
 
 
-def _say(proposal: Proposal) -> dict[str, Any]:
+def state_proposed(proposal: Proposal) -> dict[str, Any]:
     """Return what the register says of a proposal that is made."""
     said: dict[str, Any] = {
         "actor": proposal.proposed_by,
@@ -485,6 +528,16 @@ def _say(proposal: Proposal) -> dict[str, Any]:
     if proposal.content:
         said |= {"terms_digest": hashlib.sha256(proposal.content.encode()).hexdigest()}
     return said
+
+
+def state_closed(proposal: Proposal) -> dict[str, Any]:
+    """Return what the register says of a proposal that came to nothing, but for who asked."""
+    return {
+        "actor": proposal.decided_by or "curator",
+        "time": proposal.decided_at,
+        "proposal": proposal.id,
+        "reason": proposal.decision,
+    }
 
 
 def payload_of(proposal: Proposal, approved_by: str) -> dict[str, Any]:
@@ -573,21 +626,6 @@ def _check_asked(ledger: Ledger, proposal: Proposal) -> None:
         )
 
 
-def _check_second(ledger: Ledger, proposal: Proposal, approved_by: str) -> None:
-    """Check that whoever approves could not have asked: whoever makes a token can act in its holder's name.
-
-    Raises
-    ------
-    SecondAdminNeeded
-    """
-    about = "principal", [proposal.proposed_by]
-    made = list_attested(ledger.connection, REGISTER, "token", ledger.trust.holds, about=about)
-    if any(act["actor"] == approved_by for act in made):
-        raise SecondAdminNeeded(
-            "Whoever made a token of the one who asked cannot approve: ask another privacy officer."
-        )
-
-
 def _list_acts(connection: Connection, holds: Holds, ids: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
     """Return what the register says of proposals, by their ids."""
     found: dict[str, list[dict[str, Any]]] = {one: [] for one in ids}
@@ -599,7 +637,7 @@ def _list_acts(connection: Connection, holds: Holds, ids: Sequence[str]) -> dict
 
 def _is_said(proposal: Proposal, acts: Sequence[dict[str, Any]]) -> bool:
     """Tell whether the register says that this was proposed so; with a second act it came to nothing."""
-    return len(acts) == 1 and all(acts[0].get(name) == value for name, value in _say(proposal).items())
+    return len(acts) == 1 and all(acts[0].get(name) == value for name, value in state_proposed(proposal).items())
 
 
 def _check_new(connection: Connection, proposal: Proposal) -> None:

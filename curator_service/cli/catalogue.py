@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from sqlalchemy import URL, make_url
+from sqlalchemy import make_url
 
 from curator_service.cli.common import AsJson, fail, open_curator, read_settings, write_document
 from curator_service.cli.datasets import find
@@ -19,6 +19,7 @@ from curator_service.datasets.exports.required import Description
 from curator_service.datasets.manifest import load_catalogue
 from curator_service.datasets.subjects import find_identified
 from curator_service.kit.clock import timestamp, utc_now
+from curator_service.kit.db import name_database
 from curator_service.kit.files import write_private
 
 app = typer.Typer(no_args_is_help=True)
@@ -79,13 +80,6 @@ def read_holdings(curator: Curator) -> Holdings:
         grants=curator.permits.list_grants(),
         identified=find_identified(curator.datasets.storage, datasets),
     )
-
-
-def name_database(url: URL) -> str:
-    """Return which database it is, without who logs in, or how."""
-    if url.host is None:
-        return f"{url.get_backend_name()}, {url.database}"
-    return f"{url.get_backend_name()}, {url.database} on {url.host}"
 
 
 def render_json(content: dict[str, Any]) -> str:

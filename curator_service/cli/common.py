@@ -16,6 +16,7 @@ from rich import markup
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
+from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError, ProgrammingError
 from threadpoolctl import threadpool_limits
 
@@ -36,7 +37,7 @@ from curator_service.identity.policy import Action
 from curator_service.identity.repository import Principal
 from curator_service.identity.service import IdentityError
 from curator_service.kinds.registry import KINDS
-from curator_service.kit.db import SchemaError
+from curator_service.kit.db import PoolerError, SchemaError, is_absent, name_database
 from curator_service.kit.names import make_visible
 from curator_service.kit.problems import Problem
 from curator_service.kit.spelling import is_unicode
@@ -46,7 +47,7 @@ from curator_service.ledger.trust.anchor import AnchorError
 from curator_service.ledger.trust.recovery import ReconciliationError
 from curator_service.permits.service import PermitError
 from curator_service.privacy.selftest import SelfTestError, run_self_test
-from curator_service.settings import Settings
+from curator_service.settings import Settings, explain
 
 out = Terminal()
 err = Terminal(stderr=True)
@@ -62,6 +63,7 @@ DatabaseName = Annotated[
     str | None, typer.Option(metavar="NAME", help="Where --sql is asked: a name in CURATOR_SOURCES.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do it without a question; needed where there is no terminal.")]
 _ERRORS = (
     AccessError,
     EvidenceError,
@@ -79,6 +81,7 @@ _ERRORS = (
     AnchorError,
     BackupError,
     ReconciliationError,
+    PoolerError,
     SchemaError,
     FileNotFoundError,
 )
@@ -86,17 +89,22 @@ _WITHOUT_RIGHTS = (InsufficientPrivilege, InvalidSchemaName)
 """What PostgreSQL says to a role that may not do it, or may not even see the schema."""
 
 
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask on the terminal, and end the command unless the answer is yes; `yes` is the answer of a script."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        fail("there is no terminal to ask on: add --yes")
+    if not typer.confirm(question, err=True):
+        fail("nothing was changed")
+
+
 def read_settings() -> Settings:
     """Read the settings; a mistake in them ends the command with its place and rule."""
     try:
         return Settings()
-    except ValidationError as error:
-        for item in error.errors():
-            place = ".".join(str(part) for part in item["loc"])
-            err.print(f"[red]error:[/red] setting {place}: {escape(item['msg'])}")
-        raise typer.Exit(2) from None
-    except (FileNotFoundError, ValueError) as error:
-        fail(str(error))
+    except (ValueError, FileNotFoundError) as error:
+        fail("\n".join(explain(error)), status=2 if isinstance(error, ValidationError) else 1)
 
 
 def escape(text: str) -> str:
@@ -104,11 +112,11 @@ def escape(text: str) -> str:
     return markup.escape(make_visible(text))
 
 
-def fail(message: str) -> NoReturn:
+def fail(message: str, status: int = 1) -> NoReturn:
     """End the command with a message."""
     for line in message.splitlines():
         err.print(f"[red]error:[/red] {escape(line)}", highlight=False, soft_wrap=True)
-    raise typer.Exit(1)
+    raise typer.Exit(status)
 
 
 @contextmanager
@@ -154,29 +162,38 @@ def check_machine(curator: Curator | None = None) -> None:
         fail(str(error))
 
 
-def check_schema(curator: Curator) -> None:
+def check_schema(curator: Curator, *, creates: bool) -> None:
     """Bring the embedded database to the current schema; ask for `curator db upgrade` on any other."""
     current, head = curator.database.revisions()
-    if current != head and curator.database.is_sqlite:
+    if current != head and curator.database.is_sqlite and (creates or current is not None):
         curator.database.upgrade()
     curator.database.check_schema()
 
 
 @contextmanager
-def open_curator(*, current_schema: bool = True, to_write: bool = False) -> Iterator[Curator]:
+def open_curator(*, current_schema: bool = True, to_write: bool = False, creates: bool = False) -> Iterator[Curator]:
     """Open the curator of the settings, and turn what goes wrong into one clear line.
 
-    With `to_write` the ledger is verified first: a chain that was wound back must not grow.
+    With `to_write` the ledger is verified first: a chain that was wound back must not grow. Only a command that
+    `creates` makes an embedded database where there is none: any other would say of a wrong folder that all is well.
     """
+    settings = read_settings()
     try:
-        curator = make_curator(read_settings())
+        url = make_url(settings.url)
+        if not creates and is_absent(url):
+            variable = "CURATOR_DATA_DIR" if settings.database_url is None else "CURATOR_DATABASE_URL"
+            fail(
+                f"there is no curator: the database ({name_database(url)}) is not there. Let {variable} name the place "
+                "of yours, or make a new one with `curator populations create`"
+            )
+        curator = make_curator(settings)
     except (ArgumentError, NoSuchModuleError, ModuleNotFoundError):
         fail("CURATOR_DATABASE_URL is not an address of SQLite or PostgreSQL, such as postgresql://host/database")
     except OSError as error:
         fail(f"the folder of the data or of the database cannot be used: {error.strerror}")
     try:
         if current_schema:
-            check_schema(curator)
+            check_schema(curator, creates=creates)
         if to_write and (reason := curator.start()):
             fail(f"the curator is sealed: {reason}. Nothing is written until `curator restore --reconcile`")
         yield curator

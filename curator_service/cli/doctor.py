@@ -10,9 +10,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import typer
-from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 from rich.table import Table
+from sqlalchemy import make_url
 from sqlalchemy.exc import SQLAlchemyError
 from threadpoolctl import threadpool_limits
 
@@ -21,16 +20,18 @@ from curator_service.cli.common import AsJson, emit, escape
 from curator_service.container import Curator, make_curator
 from curator_service.exposure import find_exposures
 from curator_service.kinds.registry import KINDS
-from curator_service.kit.clock import timestamp, utc_now
-from curator_service.kit.db import DATABASE_ERRORS, SchemaError
+from curator_service.kit.clock import EARLIER_MAX, find_lead, timestamp, utc_now
+from curator_service.kit.db import DATABASE_ERRORS, PoolerError, SchemaError, is_absent, name_database
 from curator_service.kit.milestones import Milestone, find
+from curator_service.ledger.accounts.reservations import beat
 from curator_service.ledger.chain.signing import SigningError
 from curator_service.ledger.trust.anchor import AnchorError
 from curator_service.privacy.selftest import SelfTestError, run_self_test
-from curator_service.settings import Settings
+from curator_service.settings import Settings, explain
 
 FREE_BYTES = 2**30
 SOON = timedelta(days=14)
+DAY, APART = timedelta(days=1), timedelta(minutes=5)
 VERIFIED_WITHIN_S, BACKED_UP_WITHIN_S = 8 * 86_400, 2 * 86_400
 WELL, CARE, ILL = "well", "care", "ill"
 
@@ -43,6 +44,9 @@ class Finding:
     state: str
     found: str
     remedy: str = ""
+
+
+_EMPTY = Finding("schema", CARE, "the database is empty", "the first command that writes makes it")
 
 
 def doctor(as_json: AsJson = False) -> None:
@@ -61,11 +65,8 @@ def examine() -> Iterator[Finding]:
     """Look at everything that can be looked at; what a look depends on comes before it."""
     try:
         settings = Settings()
-    except (ValidationError, ValueError, FileNotFoundError) as error:
-        places = [_say(fault) for fault in (error.errors() if isinstance(error, ValidationError) else ())]
-        yield Finding(
-            "settings", ILL, f"cannot be read: {', '.join(places) or type(error).__name__}", "see docs/cli.md"
-        )
+    except (ValueError, FileNotFoundError) as error:
+        yield Finding("settings", ILL, f"cannot be read: {'; '.join(explain(error))}", "see docs/cli.md")
         return
     yield Finding("settings", WELL, "read")
     exposures = find_exposures(settings, settings.host)
@@ -74,21 +75,20 @@ def examine() -> Iterator[Finding]:
     yield from _machine()
     yield from _folders(settings)
     try:
-        curator = make_curator(settings)
+        url = make_url(settings.url)
+        curator = None if is_absent(url) else make_curator(settings)
     except (SQLAlchemyError, ModuleNotFoundError, OSError):
         yield Finding("database", ILL, "cannot be opened", "check CURATOR_DATABASE_URL and CURATOR_DATA_DIR")
+        return
+    yield Finding("database", WELL, name_database(url))
+    if curator is None:  # opening it would make it
+        yield _EMPTY
         return
     try:
         yield from _curator(curator, settings)
     finally:
         curator.datasets.storage.engine.close()
         curator.database.dispose()
-
-
-def _say(fault: ErrorDetails) -> str:
-    """Return which setting is wrong, and why where a rule of ours says so: other texts may quote it."""
-    rule = fault["msg"].removeprefix("Value error, ") if fault["type"] == "value_error" else ""
-    return ": ".join(filter(None, (".".join(map(str, fault["loc"])), rule)))
 
 
 def _machine() -> Iterator[Finding]:
@@ -129,9 +129,12 @@ def _curator(curator: Curator, settings: Settings) -> Iterator[Finding]:
         curator.database.check_schema()
     except SchemaError as error:
         if curator.database.is_sqlite and curator.database.revisions()[0] is None:
-            yield Finding("schema", CARE, "the database is empty", "the first command makes it")
+            yield _EMPTY
         else:
             yield Finding("schema", ILL, str(error), "curator backup FILE, then curator db upgrade")
+        return
+    except PoolerError as error:
+        yield Finding("database", ILL, str(error))
         return
     except DATABASE_ERRORS:
         yield Finding("database", ILL, "does not answer", "start it, and check CURATOR_DATABASE_URL")
@@ -139,9 +142,30 @@ def _curator(curator: Curator, settings: Settings) -> Iterator[Finding]:
     yield Finding("schema", WELL, f"is at revision {curator.database.revisions()[0]}")
     if not curator.database.has_group():
         yield Finding("database", CARE, "the service's role has no rights of its own", "docs/ledger.md has the grants")
-    looks: list[Callable[[Curator, Settings], Iterator[Finding]]] = [_ledger, _rows, _tasks, _people, _providers]
+    if not curator.database.can_write(lambda connection: beat(connection, "")):  # of no worker: it changes nothing
+        remedy = "end whoever holds its lock, or let CURATOR_DATABASE_URL name the server that takes writes"
+        yield Finding("database", ILL, "is read and takes no write: nothing can be released", remedy)
+    looks: list[Callable[[Curator, Settings], Iterator[Finding]]]
+    looks = [_clock, _ledger, _rows, _tasks, _people, _providers]
     for look in looks:
         yield from look(curator, settings)
+
+
+def _clock(curator: Curator, _: Settings) -> Iterator[Finding]:
+    """Hold the clock against the moments of the ledger, and against the database server's."""
+    now, newest = utc_now(), curator.ledger.find_newest_moment()
+    behind, apart = -find_lead(now, newest), abs(curator.database.now() - now)
+    if behind > EARLIER_MAX:
+        found = f"{timestamp(now)} is {behind / DAY:.1f} days before the newest entry of the ledger, of {newest}"
+        remedy = (
+            "set it; where it is right, it was ahead when that was written, and dates after now in the ledger are wrong"
+        )
+        yield Finding("clock", ILL, found, remedy)
+    elif apart > APART:
+        found = f"{timestamp(now)} is {apart / timedelta(minutes=1):.0f} minutes from that of the database's server"
+        yield Finding("clock", ILL, found, "set both by one time service, such as chrony")
+    else:
+        yield Finding("clock", WELL, timestamp(now))
 
 
 def _ledger(curator: Curator, _: Settings) -> Iterator[Finding]:
@@ -198,8 +222,16 @@ def _people(curator: Curator, _: Settings) -> Iterator[Finding]:
         yield Finding("proposals", CARE, f"{waiting} wait for a second person", "curator proposals list")
 
 
-def _providers(curator: Curator, _: Settings) -> Iterator[Finding]:
+def _providers(curator: Curator, settings: Settings) -> Iterator[Finding]:
     """Look at the providers at which people sign in with a browser, as they describe themselves now."""
+    for provider in settings.providers:
+        if provider.browser is not None and not provider.tells_people_apart:
+            yield Finding(
+                f"people of {provider.name}",
+                CARE,
+                "two of them approve each other only through one application, since one person may have two subjects",
+                "set subject_claim or subjects of the provider: docs/identity.md#two-applications-of-one-provider",
+            )
     for name in curator.sign_ins.list_names():
         what, fault = f"sign-in at {name}", curator.sign_ins.find_fault(name)
         if fault:

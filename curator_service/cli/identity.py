@@ -1,17 +1,22 @@
 """Commands of principals and tokens."""
 
+import json
+import sys
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
 from curator_service.cli.common import AsJson, actor, emit, err, escape, open_curator
+from curator_service.identity.oidc.faults import WORDS
 from curator_service.identity.policy import Role
 from curator_service.identity.repository import TokenRecord, sort_roles
 from curator_service.identity.tokens import Token
 
 tokens = typer.Typer(no_args_is_help=True)
 principals = typer.Typer(no_args_is_help=True)
+providers = typer.Typer(no_args_is_help=True)
+_TOKEN_MAX, _SHOWN_MAX = 1 << 20, 400
 TokenId = Annotated[str, typer.Argument(metavar="ID", help="A token's id: `curator tokens list` shows it.")]
 Roles = Annotated[list[Role], typer.Option("--role", help="What the principal does; again for each role.")]
 
@@ -28,7 +33,7 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Make a token. It is shown once and stored as a hash."""
-    with open_curator(to_write=True) as curator:
+    with open_curator(to_write=True, creates=True) as curator:
         token = curator.identity.create_token(name, *role, days=days, read_only=read_only, actor=actor())
     may = ", ".join(role) + (", only to look" if read_only else "")
     _show_once(
@@ -121,6 +126,29 @@ def appoint(name: str, role: Roles, as_json: AsJson = False) -> None:
         changed = curator.identity.set_roles(name, *role, actor=actor())
     roles = sort_roles(changed.roles)
     emit({"name": name, "roles": roles}, as_json=as_json, table=f"{name} is {', '.join(roles)} from now on")
+
+
+@providers.callback()
+def of_providers() -> None:
+    """Identity providers: why a token is not let in."""
+
+
+@providers.command("explain")
+def explain(as_json: AsJson = False) -> None:
+    """Say why a token of an identity provider, on standard input, is not let in. Nothing of it is kept or logged."""
+    with open_curator() as curator:
+        assert curator.identity.providers is not None
+        found = curator.identity.providers.explain(sys.stdin.read(_TOKEN_MAX).strip())
+    verdict = "the token holds, and gives a role" if found.fault is None else f"{found.fault}: {WORDS[found.fault]}"
+    table = Table("claim", "stated", "wanted", title="Verified" if found.is_signed else "Not verified")
+    for name, stated, wanted in found.stated:
+        table.add_row(escape(name), escape(json.dumps(stated)[:_SHOWN_MAX]), escape(wanted[:_SHOWN_MAX]))
+    claims = [{"claim": name, "stated": stated, "wanted": wanted} for name, stated, wanted in found.stated]
+    content = {"fault": found.fault, "is_signed": found.is_signed, "claims": claims}
+    emit(content, as_json=as_json, table=table)
+    err.print(escape(verdict))
+    if found.fault is not None:
+        raise typer.Exit(1)
 
 
 def _may(token: TokenRecord) -> str:

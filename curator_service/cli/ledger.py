@@ -9,7 +9,7 @@ from curator_service.cli.common import AsJson, actor, emit, err, escape, fail, o
 from curator_service.container import Curator
 from curator_service.kit.milestones import Milestone, note
 from curator_service.ledger.repository import Population
-from curator_service.ledger.schemas import render_budget
+from curator_service.ledger.schemas import SPENT_NOTE, render_budget
 from curator_service.privacy.accountant import ACCOUNTANTS, PURE, Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.conversions import UNITS_PER_ONE
@@ -30,6 +30,14 @@ def create(
     mu: Annotated[float | None, typer.Option(help="Budget as mu of Gaussian differential privacy.")] = None,
     rho: Annotated[float | None, typer.Option(help="Budget as rho = mu²/2 of zero-concentrated DP.")] = None,
     accountant: Annotated[str, typer.Option(help="gdp, zcdp or pure; fixed for good.")] = "gdp",
+    accept_large_delta: Annotated[
+        bool,
+        typer.Option(
+            "--accept-large-delta",
+            help="Accept a delta above 1e-4: with up to that probability nothing protects a person, and a row may be "
+            "published as it is.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Create a population with its one budget."""
@@ -45,7 +53,7 @@ def create(
         price = Price(epsilon, delta if epsilon is not None else None, mu, rho)
     except ValueError:
         fail("delta must be at least 1e-15 and below 1")
-    with open_curator(to_write=True) as curator:
+    with open_curator(to_write=True, creates=True) as curator:
         population = curator.ledger.create_population(
             name,
             adjacency=adjacency,
@@ -53,6 +61,7 @@ def create(
             limit=price,
             delta=DEFAULT_VIEW_DELTA if delta is None else delta,
             actor=actor(),
+            accepts_delta=accept_large_delta,
         )
     emit(render_budget(population), as_json=as_json, table=_budget_table([population]))
 
@@ -191,8 +200,9 @@ def _budget_table(found: list[Population]) -> Table:
         for p in found
         if p.highest_limit != p.limit
     ]
+    table.caption = SPENT_NOTE
     if lowered:
-        table.caption = f"The guarantee is that of the highest limit there ever was: {'; '.join(lowered)}"
+        table.caption += f" The guarantee is that of the highest limit there ever was: {'; '.join(lowered)}"
     return table
 
 

@@ -20,6 +20,7 @@ class Commands(LazyGroup):
             ("catalogue", "catalogue", "app", "Descriptions of datasets for catalogues, and the record of processing."),
             ("subjects", "subjects", "app", "What is held of one person, for whoever has the identifier."),
             ("principals", "identity", "principals", "Who may act, and as what."),
+            ("providers", "identity", "providers", "Identity providers: why a token is not let in."),
             ("tokens", "identity", "tokens", "Bearer tokens of principals."),
             ("permits", "permits", "app", "Who may spend, on what, how much and until when."),
             ("proposals", "limits", "proposals", "What waits for a second person: permits, limits, rows like others."),

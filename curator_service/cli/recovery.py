@@ -90,7 +90,7 @@ def restore(
     if file is None and not reconcile_too:
         fail("name a backup to restore, or say --reconcile, or both")
     result: dict[str, object] = {}
-    with open_curator(current_schema=file is None) as curator:
+    with open_curator(current_schema=file is None, creates=file is not None) as curator:
         if file is not None:
             result["restored"] = {k: v for k, v in read_backup(curator, file).items() if k != "sha256"}
         if not reconcile_too:
@@ -111,15 +111,16 @@ def restore(
         curator.approvals.adopt()
         curator.versions.cut_due()  # before anything is released again; else the service does it when it starts
         permits = [permit for permit in curator.permits.list_permits() if not permit.ended_at]
-    table = Table("population", "kept through", "lost through", "written off", "epoch", title="Reconciled")
+    table = Table(
+        "population", "kept through", "lost through", "written off", "epoch", "entries set aside", title="Reconciled"
+    )
     for one in done:
         symbol = names[one.population].accountant.symbol
         lost = "everything" if one.lost_through is None else str(one.lost_through)
         has_budget = one.population != REGISTER
         written_off = f"{one.written_off / UNITS_PER_ONE:.6g} {symbol}" if has_budget else "no budget"
-        table.add_row(
-            one.population if has_budget else "the register", str(one.kept_through), lost, written_off, str(one.epoch)
-        )
+        name = one.population if has_budget else "the register"
+        table.add_row(name, str(one.kept_through), lost, written_off, str(one.epoch), str(one.set_aside))
     result["reconciled"] = [
         {
             "population": d.population,
@@ -127,6 +128,7 @@ def restore(
             "lost_through": d.lost_through,
             "written_off_units": str(d.written_off),
             "epoch": d.epoch,
+            "set_aside": d.set_aside,
         }
         for d in done
     ]

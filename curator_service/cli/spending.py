@@ -7,6 +7,7 @@ import typer
 from rich.table import Table
 
 from curator_service.cli.common import emit, open_curator, write_document
+from curator_service.ledger.schemas import SPENT_NOTE
 from curator_service.permits.spending import By, list_spent, render_spent, write_csv, write_jsonl
 
 
@@ -32,7 +33,7 @@ def spending(
     if form in {Format.CSV, Format.JSONL}:
         write_document(write_csv(found, groups) if form is Format.CSV else write_jsonl(found))
         return
-    table = Table("population", *groups, "charges", "µ", "ε", "δ", title="Spending")
+    table = Table("population", *groups, "charges", "µ", "ε", "δ", title="Spending", caption=SPENT_NOTE)
     for spent in found:
         amount = spent.population.view(spent.units)
         numbers = (amount.mu, amount.epsilon, amount.delta)

@@ -10,7 +10,18 @@ from rich.markup import escape
 from rich.table import Table
 
 from curator_service.cli.catalogue import read_holdings, render_json, write
-from curator_service.cli.common import AsJson, actor, emit, err, fail, open_curator, read_settings, refusals
+from curator_service.cli.common import (
+    AsJson,
+    Yes,
+    actor,
+    confirm,
+    emit,
+    err,
+    fail,
+    open_curator,
+    read_settings,
+    refusals,
+)
 from curator_service.cli.datasets import emit_waiting
 from curator_service.cli.datasets import find as find_dataset
 from curator_service.container import Curator
@@ -22,7 +33,7 @@ from curator_service.datasets.exports.processing import describe_dataset, descri
 from curator_service.datasets.parts import RowsUnreadable
 from curator_service.datasets.reidentification import SubjectKey
 from curator_service.datasets.reidentification import change_key as encrypt_again
-from curator_service.datasets.subjects import Presence, find_person, identify_rows, tells_persons_apart
+from curator_service.datasets.subjects import Presence, find_person, identify_rows, names_columns, tells_persons_apart
 
 app = typer.Typer(no_args_is_help=True)
 _Out = Annotated[Path | None, typer.Option("--out", dir_okay=False, help="Write a file instead.")]
@@ -173,6 +184,7 @@ def _read_key(path: Path | None) -> SubjectKey:
 @app.command("erase")
 def erase(
     dataset: Annotated[list[str] | None, typer.Option(help="Of this dataset alone; may be given again.")] = None,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Let a person be forgotten from the next cut on; the identifier is asked for, or read from standard input.
@@ -181,8 +193,9 @@ def erase(
     stays, and so does what it has cost.
     """
     identifier = _ask()
+    confirm(f"erase every row of this person from {', '.join(dataset or ['all datasets'])} at the next cut?", yes=yes)
     with open_curator(to_write=True) as curator:
-        unknown = _not_searched(curator)
+        unknown = _not_searched(curator, identifier)
         try:
             waiting = curator.versions.erase(identifier, actor=actor(), names=dataset)
         except RowsUnreadable:
@@ -215,7 +228,7 @@ def _ask() -> str:
 def _find(curator: Curator, identifier: str) -> list[Presence]:
     datasets, storage = curator.datasets.list_all(), curator.datasets.storage
     try:
-        unknown = _not_searched(curator)
+        unknown = _not_searched(curator, identifier)
         held = list(find_person(storage, curator.keys, datasets, identifier, curator.versions.list_changes()))
     except RowsUnreadable:
         fail(_UNREADABLE)
@@ -223,12 +236,19 @@ def _find(curator: Curator, identifier: str) -> list[Presence]:
     return held
 
 
-def _not_searched(curator: Curator) -> list[str]:
-    storage = curator.datasets.storage
-    return [found.name for found in curator.datasets.list_all() if not tells_persons_apart(storage, found)]
+def _not_searched(curator: Curator, identifier: str) -> list[str]:
+    """Return which datasets cannot be searched, and why."""
+    datasets, storage = curator.datasets.list_all(), curator.datasets.storage
+    unknown = [found for found in datasets if not tells_persons_apart(storage, found, identifier)]
+    other = [found for found in unknown if found.manifest.subject_columns and not names_columns(found, identifier)]
+    names = ", ".join(found.name for found in unknown if found not in other)
+    said = [f"not searched, for nobody kept whose their rows are: {names}"] if names else []
+    for found in other:
+        columns = ", ".join(map(repr, found.manifest.subject_columns))
+        said.append(f"not searched: {found.name}, where a person is {columns}: give one value of each, tabs between")
+    return said
 
 
 def _warn(unknown: list[str]) -> None:
-    if unknown:
-        names = ", ".join(unknown)
-        err.print(f"not searched, for nobody kept whose their rows are: {names}", highlight=False, soft_wrap=True)
+    for said in unknown:
+        err.print(said, highlight=False, soft_wrap=True)

@@ -20,7 +20,7 @@ from curator_service.dashboard.sessions import (
     new_secret,
 )
 from curator_service.identity.oidc.code_flow import Transaction
-from curator_service.identity.oidc.fetching import log
+from curator_service.identity.oidc.faults import WORDS, Fault, TokenFault, log_fault
 from curator_service.identity.service import IdentityError, IdentityService, SignedIn
 from curator_service.kit.clock import Clock, timestamp
 from curator_service.kit.db import Database
@@ -174,10 +174,13 @@ class ProviderSignIns:
             raise SignInRefused(f"You were not signed in at {name}: it says so, or you turned back.")
         assert self.identity.providers is not None
         began = datetime.fromisoformat(record.began_at)
-        found = self.identity.providers.complete(name, transaction, answer.code, answer.issuer, began)
-        if found is None:
-            log.warning("an answer of the identity provider %s to a sign-in does not hold", name)
-            raise SignInRefused(f"What {name} answered does not hold. Begin again; the log may say more.")
+        try:
+            found = self.identity.providers.complete(name, transaction, answer.code, answer.issuer, began)
+        except TokenFault as error:
+            error.provider = name
+            log_fault(error)
+            words = WORDS[error.fault] if error.is_signed else "Begin again; the log may say more."
+            raise SignInRefused(f"What {name} answered does not hold. {words}") from None
         if record.session_hash:
             self._confirm(record, found)
             return None, record.next_address
@@ -211,14 +214,17 @@ class ProviderSignIns:
 
     def _admit(self, name: str, found: SignedIn) -> Entrance:
         if not found.principal.roles:
+            fault = found.fault or Fault.GROUPS_UNMAPPED
+            log_fault(TokenFault(fault, name))
             raise SignInRefused(
-                f"You signed in at {name}, and no group of yours there has a role here. Nothing was kept of you."
+                f"You signed in at {name}, and no group of yours there has a role here. Nothing was kept of you. "
+                f"{WORDS[fault]}"
             )
         try:
-            principal = self.identity.admit(found.principal, found.told_at)
+            principal = self.identity.admit(found.principal, found.told_at, found.recognition)
         except IdentityError as error:
-            log.warning("somebody who signed in elsewhere is not let in: %s", error)
-            raise SignInRefused("Your name here is somebody else's: an operator must look.") from None
+            log_fault(TokenFault(Fault.NAME, name))
+            raise SignInRefused(WORDS[Fault.NAME]) from error
         known = self.identity.find_vouched(principal.id)
         # A session has the roles of the register, which is not written under a seal.
         if known is None or not known.roles <= found.principal.roles:
@@ -230,7 +236,7 @@ class ProviderSignIns:
         holder = self.sessions.find_holder(record.session_hash)
         if holder is None:
             raise SignInRefused("Your session here has ended meanwhile. Sign in, and fill in the form again.")
-        if found.principal.id != holder.id:
+        if not self.identity.is_of(found.principal.id, holder.id):
             raise SignInRefused("Somebody else signed in than whose session it is. Nothing was done.")
         if not found.principal.roles:
             self.sessions.end_by_hash(record.session_hash)

@@ -1,7 +1,7 @@
-"""What a person who asks is told: which datasets hold rows of theirs, what was answered since, and what it has spent.
+"""What a person who asks is told: which datasets hold rows of theirs, what was answered since, what answers may tell.
 
 All of it is for the operator, who hands it to that person and to nobody else: that a dataset holds somebody is a fact
-about rows. What was spent is counted so that it is never too little (see `Exposure`).
+about rows. What answers may tell is counted so that it is never too little (see `Exposure`).
 """
 
 import json
@@ -24,7 +24,7 @@ from curator_service.kit.db import Connection
 from curator_service.ledger.chain.entries import StoredEntry
 from curator_service.ledger.repository import Population, list_populations
 from curator_service.ledger.service import LedgerService
-from curator_service.privacy.guessing import Spending
+from curator_service.privacy.guessing import Limits
 
 _KIND_FIRST = "gram"
 """Of entries from before they named a kind."""
@@ -81,7 +81,7 @@ class Erasure:
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """What answers about a population can have told of a person.
+    """What answers about a population can have told of a person, or can still tell.
 
     It begins with the first entry about a dataset of which it is not certain that it never held the person. That is
     certain where all rows can be searched and none is the person's, rows were never replaced, and nobody asked that the
@@ -95,7 +95,7 @@ class Exposure:
         The sequence of that entry; 0 if there is none, and it is about what was written off.
     since_time : str
     spent : int
-        Units.
+        The sum of the charges and of the amounts held, in units. It is no bound on what was learnt.
     held, written_off : int
         Units among them: that are held, and that were written off before `since`.
     answers : tuple of Answer
@@ -112,8 +112,11 @@ class Exposure:
 
     @property
     def ever(self) -> int:
-        """What it can grow to, in units, unless the population's limit is raised."""
-        return self.spent + self.population.remaining
+        """The most that it can grow to, in units, unless the population's limit is raised above the highest so far.
+
+        The highest limit counts, not today's: a limit that was lowered after answers was not fixed before them.
+        """
+        return self.spent + self.population.highest_limit - self.population.posted - self.population.pending
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,13 +158,8 @@ class Access:
         return list({presence.dataset.id: presence.dataset for presence in self.held}.values())
 
     @property
-    def spent(self) -> Spending:
-        """What was spent, by population."""
-        return [(exposure.population.accountant, exposure.spent) for exposure in self.exposures]
-
-    @property
-    def ever(self) -> Spending:
-        """What can be spent under today's limits, by population."""
+    def ever(self) -> Limits:
+        """The most that can ever be charged under the limits so far, by population."""
         return [(exposure.population.accountant, exposure.ever) for exposure in self.exposures]
 
 
@@ -186,7 +184,7 @@ def find_access(versions: VersionService, identifier: str) -> Access:
     with ledger.database.snapshot() as connection:
         datasets, changes = repository.list_datasets(connection, granted_to=None), repository.list_changes(connection)
         chains = [(found, _read_chain(ledger, connection, found)) for found in list_populations(connection)]
-    searched = [dataset for dataset in datasets if tells_persons_apart(storage, dataset)]
+    searched = [dataset for dataset in datasets if tells_persons_apart(storage, dataset, identifier)]
     held = tuple(find_person(storage, keys, datasets, identifier, changes))
     erasures = _find_erasures(changes, make_pseudonyms(keys, identifier))
     replaced = {change.dataset_id for change in changes if change.act == REPLACE and change.version is not None}

@@ -7,9 +7,10 @@ from curator_service.datasets.batches import SourceBatch
 from curator_service.datasets.manifest import Manifest
 from curator_service.datasets.persons import Persons
 from curator_service.datasets.reading import bound_reading, read_apart
+from curator_service.datasets.repeats import KeyWatch
 from curator_service.datasets.report import Fault, GatheredFaults, Report, Reporter
 from curator_service.datasets.sources.base import IngestError, Progress, Source
-from curator_service.datasets.sources.coding import iterate_rows
+from curator_service.datasets.sources.coding import CodedBatch, iterate_rows
 
 
 def check_rows(manifest: Manifest, source: Source, progress: Progress = lambda _rows, _share: None) -> Report:
@@ -35,11 +36,16 @@ def check_rows(manifest: Manifest, source: Source, progress: Progress = lambda _
 
 
 def _check_rows(manifest: Manifest, source: Source, progress: Progress) -> dict[str, Any]:
-    faults, reporter = GatheredFaults(source), Reporter(manifest, source)
+    faults, reporter, keys = GatheredFaults(source), Reporter(manifest, source), KeyWatch(manifest)
     persons = None if manifest.subject is None else Persons(manifest.rows_per_person, manifest.keep_by)
     rows = whose = 0
+
+    def observe(coded: CodedBatch) -> None:
+        reporter.add(coded)
+        keys.add(coded)
+
     try:
-        for batch in iterate_rows(manifest, source, reporter.add, progress, faults):
+        for batch in iterate_rows(manifest, source, observe, progress, faults):
             rows += batch.count
             whose += batch.count if persons is None else _add_persons(persons, batch)
     except IngestError as error:
@@ -47,6 +53,8 @@ def _check_rows(manifest: Manifest, source: Source, progress: Progress) -> dict[
     else:
         if not rows:
             faults.add(f"{source.label}: no rows below the header", None)
+        for fault in keys.find_faults():
+            faults.add(fault, None)
     if rows > manifest.row_capacity:
         faults.add(f"{rows:,} rows are more than the row_capacity of {manifest.row_capacity:,}", None)
     if persons is None:

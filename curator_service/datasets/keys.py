@@ -54,8 +54,19 @@ class _Schema:
     marks: str = ""
 
 
+_FOLDED = str.maketrans({"ß": "ss", "ø": "o", "Ø": "O", "æ": "ae", "Æ": "Ae", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D"})
+_WORDS = re.compile(r"[a-z]+|[^\W\d_a-z]+")
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+def _fold(text: str) -> str:
+    """Return a text without accents."""
+    apart = unicodedata.normalize("NFKD", text.translate(_FOLDED))
+    return unicodedata.normalize("NFC", "".join(sign for sign in apart if not unicodedata.combining(sign)))
+
+
 def _read(words: str) -> frozenset[str]:
-    return frozenset(words.split())
+    return frozenset(_fold(words).split())
 
 
 _SCHEMAS = (
@@ -100,15 +111,15 @@ _SCHEMAS = (
 _NATIONAL = _read(
     "ssn socialsecuritynumber nino nhs nhsno nhsnumber chinumber hcn mbi hicn ihi nhi ppsn nir nirano insee ipp "
     "nip bsn burgerservicenummer cpr cprnr cprnummer pnr lopnr personnummer personnr fnr fodselsnummer hetu "
-    "henkilotunnus pesel kennitala ahv ahvnr ahvn avs svnr kvnr kvnummer egk steuerid dni nie nuhsa cip cipa curp "
-    "nss cpf cns rut rodnecislo jmbg oib egn cnp codicefiscale nif niss rijksregisternummer insz aadhaar abha "
-    "idnp tckn nric mykad hkid mynumber passport passportno passportnumber"
+    "henkilotunnus pesel kennitala ahv ahvnr ahvn avs svnr kvnr kvnummer egk steuerid dni nie nuhsa cip cipa "
+    "curp nss cpf cns rut rodnecislo jmbg oib egn cnp codicefiscale nif niss rijksregisternummer insz aadhaar "
+    "abha idnp tckn nric mykad hkid mynumber passport passportno passportnumber"
 )
 _STUDY = _read(
     "mrn medicalrecordnumber medrecno hospitalno hospitalnumber hospno hospitalnr empi mpi pid pids ptid ptno "
     "patno patnr patid pat eid seqn pidp hhidpn mergeid idauniq caseid respid respondentid rid iid sid subj "
     "subjid subjectid pseudoid pseudonym pseudonymid ppn screeningno screeningnumber randno randomisationnumber "
-    "randomizationnumber randomnumber studyid recordid participantid idpaciente idpatient"
+    "randomizationnumber randomnumber 病案号 身份证 身份证号 studyid recordid participantid idpaciente idpatient"
 )
 _KNOWN: dict[str, KeyOf] = dict.fromkeys(_NATIONAL | _STUDY, KeyOf.PERSON)
 for _schema in _SCHEMAS:
@@ -116,18 +127,18 @@ for _schema in _SCHEMAS:
     _KNOWN |= dict.fromkeys((one[-1] for one in _schema.persons), KeyOf.PERSON)
 
 _PERSONS = _read(
-    "person patient subject participant respondent proband subj patientin probandin teilnehmer teilnehmerin "
-    "versicherter versicherten versicherte personne sujet assure beneficiaire paciente persona sujeto "
-    "participante asegurado paziente soggetto partecipante assistito persoon deelnemer proefpersoon verzekerde "
-    "pessoa utente sujeito patienten personen deltager deltagare deltaker borger pacjent osoba potilas henkilo "
-    "pacient beneficiary enrollee"
+    "person patient subject participant individual individu individuo respondent proband subj patientin "
+    "probandin teilnehmer teilnehmerin versicherter versicherten versicherte personne sujet assure beneficiaire "
+    "paciente persona sujeto participante asegurado paziente soggetto partecipante assistito persoon deelnemer "
+    "proefpersoon verzekerde pessoa utente sujeito patienten personen deltager deltagare deltaker borger "
+    "pacjent osoba potilas henkilo pacient beneficiary enrollee versuchsperson vp vpn pacjenta pacienta "
+    "potilaan пациент пациента ασθενης ασθενους 患者 病人 受试者 被験者 환자 مريض المريض"
 )
 """Persons, in the languages of hospitals. Such a word is a key even alone."""
 _RELATED = _read(
-    "pat pt individual individu individuo individ member client klient case volunteer student pupil schueler "
-    "employee mitarbeiter donor recipient mother father child infant baby twin sibling partner mutter vater kind "
-    "mere enfant madre padre hijo figlio moeder resident bewohner mitglied kunde customer user worker insured "
-    "dossier"
+    "pat pt individ member client klient case volunteer student pupil schueler employee mitarbeiter donor "
+    "recipient mother father child infant baby twin sibling partner mutter vater kind mere enfant madre padre "
+    "hijo figlio moeder resident bewohner mitglied kunde customer user worker insured dossier resp"
 )
 """Persons too, but where the word is alone it may be a category."""
 _STAFF = _read(
@@ -135,37 +146,38 @@ _STAFF = _read(
     "technician radiologist therapist arzt aerztin medecin medico arts huisarts gp investigator reader"
 )
 _RECORDS = _read(
-    "visit encounter episode stay admission hospitalization hospitalisation hadm icustay measurement observation "
-    "specimen sample claim event exposure prescription procedure order test image scan series accession row line "
-    "seq sequence entry instance form questionnaire session appointment discharge fall aufenthalt aufnahme besuch "
-    "visite sejour passage consultation consult visita ingreso episodio ricovero accesso opname bezoek contact "
-    "kontakt internamento consulta probe proben befund untersuchung echantillon prelevement muestra campione "
-    "monster day week occurrence detail record"
+    "visit encounter episode stay admission hospitalization hospitalisation hadm icustay measurement "
+    "observation specimen sample claim event exposure prescription procedure order test image scan series "
+    "accession row line seq sequence entry instance form questionnaire session appointment discharge fall "
+    "aufenthalt aufnahme besuch visite sejour passage consultation consult visita ingreso episodio ricovero "
+    "accesso opname bezoek contact kontakt internamento consulta probe proben befund untersuchung echantillon "
+    "prelevement muestra campione monster day week occurrence detail record obs визит 就诊 住院"
 )
 _THINGS = _read(
-    "site center centre clinic ward department unit location country region state county district city zip postal "
-    "postcode plz house haus room zimmer bed bett building organization organisation facility lab laboratory "
-    "labor device machine scanner concept type status class category group level gender sex race ethnicity "
-    "language religion household family hhid couple pair cluster batch plate lot model version page phone "
-    "telephone mobile fax telefon icd atc drug product tax arm treatment protocol"
+    "site center centre clinic ward department unit location country region state county district city zip "
+    "postal postcode plz house haus room zimmer bed bett building organization organisation facility lab "
+    "laboratory labor device machine scanner concept type status class category group level gender sex race "
+    "ethnicity language religion household family hhid couple pair cluster batch plate lot model version page "
+    "phone telephone mobile fax telefon icd atc drug product tax arm treatment protocol fam hh school firm "
+    "company bank village municipality commune block tract gene"
 )
 """No person and nothing of one person: many persons share one, or it is a code."""
 _STRONG = _read(
     "id ids identifier identifiant identificador identificativo ident number nummer nr uuid guid pseudonym "
-    "kennung numer cislo"
+    "kennung numer cislo idcode idno idnr idnum idnumber номер ид αριθμος 编号 編號 番号 番號 号 번호 رقم"
 )
-_WEAK = _read("no num numero nro code codice codigo cod kode key hash ref reference name nom naam nombre nome index")
+_WEAK = _read(
+    "no num numero nro code codice codigo cod kode key hash ref reference name nom naam nombre nome index kod "
+    "код κωδικος"
+)
 _QUALIFIERS = _read(
     "unique study trial master global local anon anonymous anonymized anonymised pseudo encrypted hashed "
-    "deidentified hospital clinic site center centre source orig original new old fk pk medical research durable "
-    "the de du del di da van der la le"
+    "deidentified hospital clinic site center centre source orig original new old fk pk medical research "
+    "durable the de du del di da van der la le"
 )
 _COUNTED = re.compile(
     r"^(?:number|num|no|n|nb|nombre|numero|nummer)_(?:of|de|di|d|van|der)_|^n_|(?:^|_)(?:anzahl|aantal|count)(?:_|$)"
 )
-_FOLDED = str.maketrans({"ß": "ss", "ø": "o", "Ø": "O", "æ": "ae", "Æ": "Ae", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D"})
-_LETTERS = re.compile(r"[a-z]+")
-_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def looks_like_key(header: str) -> KeyOf | None:
@@ -225,9 +237,8 @@ def find_persons(headers: Iterable[str]) -> list[KnownPerson]:
 
 
 def _split(header: str) -> list[str]:
-    """Return the words of a name, in lower case and plain letters, without digits."""
-    plain = unicodedata.normalize("NFKD", header.translate(_FOLDED)).encode("ascii", "ignore").decode()
-    return _LETTERS.findall(_CAMEL.sub("_", plain).lower())
+    """Return the words of a name, in lower case, without accents and digits."""
+    return _WORDS.findall(_CAMEL.sub("_", _fold(header)).lower())
 
 
 def _join(words: Iterable[str]) -> str:

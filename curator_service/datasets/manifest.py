@@ -21,6 +21,8 @@ from pydantic import (
     StringConstraints,
     Tag,
     ValidationError,
+    ValidationInfo,
+    field_validator,
     model_validator,
 )
 from pydantic_core import PydanticCustomError
@@ -40,6 +42,8 @@ Level = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=f
 Header = Annotated[
     str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$", strip_whitespace=True)
 ]
+
+SUBJECT_COLUMNS_MAX = 10
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -74,6 +78,11 @@ Word = Annotated[
     BeforeValidator(_to_word),
     StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$", strip_whitespace=True),
 ]
+Subject = Annotated[
+    Annotated[Header, Tag("column")]
+    | Annotated[tuple[Header, ...], Field(min_length=1, max_length=SUBJECT_COLUMNS_MAX), Tag("columns")],
+    Discriminator(lambda value: "columns" if isinstance(value, list | tuple) else "column"),
+]
 Words = Annotated[tuple[Word, ...], Field(max_length=100)]
 Instant = Annotated[str, BeforeValidator(_to_iso), StringConstraints(max_length=40)]
 
@@ -101,8 +110,13 @@ _LONG_KEY = re.compile(r"(?:\.[^.=,\n\[\]{}]*+){16}")
 _TABLE_OF_COLUMN = re.compile(r"^[ \t]*\[\[", re.MULTILINE)
 
 
-_UNFILLED = "bounds_to_fill_in"
-_BOUND_WITHOUT_NUMBER = re.compile(r"^[ \t]*(?:lower|upper|row_capacity)[ \t]*=[ \t]*(?:#.*)?$", re.MULTILINE)
+_UNFILLED, _UNFILLED_UNIT = "bounds_to_fill_in", "unit_to_fill_in"
+_OF_A_FILE = "file"
+"""The context of a validation: of what a person wrote, and not of what is stored."""
+_UNFILLED_LINE = re.compile(
+    r"^[ \t]*(?:lower|upper|row_capacity|levels|subject|rows_per_subject|rows_are_persons)[ \t]*=[ \t]*(?:#.*)?$",
+    re.MULTILINE,
+)
 
 
 class ManifestError(ValueError):
@@ -254,8 +268,10 @@ def _label(level: str | float) -> str:
 class Manifest(BaseModel):
     """A dataset's data dictionary.
 
-    The population must exist: a typing error must not give the same people a second budget. Without a subject a row is
-    a person; with one, rows of a person beyond `rows_per_subject` never count.
+    The population must exist: a typing error must not give the same people a second budget. Rows are persons, or
+    `subject` names the column, or the columns together, that tell persons apart; then rows of a person beyond
+    `rows_per_subject` never count. A file must say one of the two. Stored without a subject, rows are persons.
+    `not_persons` names columns whose equal values may be of different persons, whatever they look like.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -264,8 +280,10 @@ class Manifest(BaseModel):
     population: Name
     description: Text = ""
     row_capacity: int = Field(ge=1, le=ROW_CAPACITY_MAX, description="Public bound on the number of rows.")
-    subject: Header | None = None
+    subject: Subject | None = None
     rows_per_subject: int | None = Field(None, ge=1, le=ROWS_PER_SUBJECT_MAX, strict=True)
+    not_persons: tuple[Header, ...] = Field((), max_length=COLUMNS_MAX, exclude_if=operator.not_)
+    rows_are_persons: bool = Field(False, strict=True, validate_default=True, exclude=True)
     keep_by: str | None = Field(None, exclude_if=_is_unset)
     library: Literal["shared", "own"] = Field(
         "shared", description="Whether stored releases serve every analyst with access, or whoever asked for them."
@@ -274,6 +292,21 @@ class Manifest(BaseModel):
     missing_values: Words | None = Field(None, exclude_if=_is_unset)
     columns: tuple[ColumnDeclaration, ...] = Field(min_length=1, max_length=COLUMNS_MAX)
     catalogue: Catalogue | None = Field(None, exclude_if=_is_unset)
+
+    @field_validator("rows_are_persons")
+    @classmethod
+    def _check_unit(cls, is_said: bool, info: ValidationInfo) -> bool:
+        """Return whether rows are persons. A file must say whose rows they are: no default is right for every table."""
+        has_subject = info.data.get("subject") is not None
+        if has_subject and is_said:
+            raise ValueError("leave out this or the subject: with it no person has more than one row")
+        if info.context == _OF_A_FILE and "subject" in info.data and not has_subject and not is_said:
+            raise PydanticCustomError(
+                _UNFILLED_UNIT,
+                'a manifest says whose rows these are: subject = "…", with rows_per_subject, names the column that '
+                "tells persons apart, and rows_are_persons = true says that no person has more than one row",
+            )
+        return not has_subject
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
@@ -290,13 +323,23 @@ class Manifest(BaseModel):
                 "keep_by goes with a subject: it names the declared column that decides which rows of a person count, "
                 "the lowest first, or the highest with a minus sign before the name"
             )
-        if self.subject in names:
-            raise ValueError(f"the subject {self.subject!r} tells persons apart, so it must not be a column to release")
-        headers = [column.header for column in self.columns]
-        for header in {column.source for column in self.columns if column.source}:
-            if headers.count(header) > 1 or header == self.subject:
+        if both := set(self.subject_columns) & set(self.not_persons):
+            raise ValueError(f"the subject {min(both)!r} tells persons apart, so it must not be in not_persons")
+        headers = [*self.subject_columns, *(column.header for column in self.columns)]
+        for subject in self.subject_columns:
+            if subject in names:
+                raise ValueError(f"the subject {subject!r} tells persons apart, so it must not be a column to release")
+        for header in {*self.subject_columns, *(column.source for column in self.columns if column.source)}:
+            if headers.count(header) > 1:
                 raise ValueError(f"the source {header!r} is read twice")
         return self
+
+    @property
+    def subject_columns(self) -> tuple[str, ...]:
+        """The columns that tell persons apart together; none where rows are persons."""
+        if self.subject is None:
+            return ()
+        return (self.subject,) if isinstance(self.subject, str) else self.subject
 
     @property
     def csv_options(self) -> CsvOptions:
@@ -364,10 +407,10 @@ def load_toml(path: Path, model: type[_Model]) -> _Model:
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        empty = [text.count("\n", 0, found.start()) + 1 for found in _BOUND_WITHOUT_NUMBER.finditer(text)]
+        empty = [text.count("\n", 0, found.start()) + 1 for found in _UNFILLED_LINE.finditer(text)]
         if empty:
             places = ", ".join(map(str, empty))
-            raise ManifestError(f"{path}: a number is to be filled in, from knowledge: line {places}") from None
+            raise ManifestError(f"{path}: a value is to be filled in, from knowledge: line {places}") from None
         raise ManifestError(f"{path}: not valid TOML: {_shorten(str(error))}") from error
     except RecursionError:
         raise ManifestError(f"{path}: not valid TOML: nested too deep") from None
@@ -376,7 +419,7 @@ def load_toml(path: Path, model: type[_Model]) -> _Model:
     for location, sign in _find_deceiving(content):
         raise ManifestError(f"{path}: {_place(content, location)}U+{ord(sign):04X} changes how a terminal shows a text")
     try:
-        return model.model_validate(content)
+        return model.model_validate(content, context=_OF_A_FILE)
     except ValidationError as error:
         unfilled = [item for item in error.errors(include_url=False) if item["type"] == _UNFILLED]
         found = [item for item in error.errors(include_url=False) if item["type"] != _UNFILLED]
@@ -445,7 +488,7 @@ def _place(content: dict[str, Any], location: tuple[int | str, ...]) -> str:
 
 def _reason(item: Any) -> str:
     message = str(item["msg"]).removeprefix("Value error, ")
-    if item["type"] == "value_error" or isinstance(item["input"], list | dict):
+    if item["type"] in {"value_error", _UNFILLED_UNIT} or isinstance(item["input"], list | dict):
         return message
     return f"{message} (got {_shown(item['input'])})"
 

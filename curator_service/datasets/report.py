@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from curator_service.datasets.keys import KeyOf, looks_like_key
 from curator_service.datasets.manifest import ColumnDeclaration, Manifest
 from curator_service.datasets.sources.base import Faults, Source
 from curator_service.datasets.sources.coding import CodedBatch, CodedColumn
@@ -187,8 +188,13 @@ class Reporter:
         if beyond > _BEYOND_SHARE * rows:
             warnings.append(
                 f"{beyond / rows:.0%} of the rows are beyond a person's share of {self._manifest.rows_per_person} and "
-                f"never count: does {self._manifest.subject!r} tell persons apart?"
+                f"never count: does {', '.join(self._manifest.subject_columns)} tell persons apart?"
             )
+        warnings += [
+            f"the subject's column {name!r} seems to number records, of which one person may have several"
+            for name in self._manifest.subject_columns
+            if looks_like_key(name) is KeyOf.RECORD
+        ]
         columns = tuple(one.report() for one in self._columns)
         return Report(rows, capacity, persons, beyond, self._place, columns, tuple(faults), tuple(warnings))
 

@@ -14,8 +14,8 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from math import inf
@@ -33,6 +33,7 @@ from curator_service.datasets.parts import Part, PartWriter, RowsUnreadable, Sto
 from curator_service.datasets.persons import Persons
 from curator_service.datasets.pseudonyms import SIZE, Pseudonymiser
 from curator_service.datasets.reading import bound_reading, read_apart
+from curator_service.datasets.repeats import KeyWatch
 from curator_service.datasets.report import Report, Reporter
 from curator_service.datasets.sketch import Sketch, Sketcher, code_rows_stored
 from curator_service.datasets.sources.base import IngestError, Progress, Source
@@ -221,6 +222,8 @@ class Storage:
         sketcher: Sketcher,
         progress: Progress = lambda _rows, _share: None,
         pseudonymiser: Pseudonymiser | None = None,
+        *,
+        of_registered: bool = False,
     ) -> Snapshot:
         """Check rows against their manifest and write their lattice, in a process of its own; call it while `writing`.
 
@@ -237,6 +240,8 @@ class Storage:
             Called with the number of rows that were read, and their share of all, where it is known.
         pseudonymiser : Pseudonymiser, optional
             Of the subjects, where the manifest declares them.
+        of_registered : bool
+            Whether the manifest is that of a registered dataset, which keeps what it declared.
 
         Raises
         ------
@@ -246,7 +251,7 @@ class Storage:
         with self.staging(dataset_id) as staging:
             if pseudonymiser is not None and manifest.subject is not None:
                 pseudonymiser.check()  # here, and not in the process that reads: of an error there only a class is told
-            work = partial(_write_snapshot, staging, manifest, source, sketcher, pseudonymiser)
+            work = partial(_write_snapshot, staging, manifest, source, sketcher, pseudonymiser, of_registered)
             return Snapshot.read(read_apart(work, source.label, bound_reading(manifest), progress))
 
     @contextmanager
@@ -260,6 +265,16 @@ class Storage:
         except BaseException:
             overwrite(staging)
             raise
+
+    def measure(self, *, but_for: Collection[str]) -> int:
+        """Return how many bytes of disk folders take, but for some; what goes away meanwhile takes none."""
+        taken = 0
+        for folder in self.root.glob("*"):
+            if folder.name not in but_for:
+                for path in folder.rglob("*"):
+                    with suppress(OSError):
+                        taken += path.lstat().st_blocks * 512  # of whatever size the disk's own are
+        return taken
 
     @contextmanager
     def cutting(self) -> Iterator[bool]:
@@ -634,15 +649,18 @@ def _write_snapshot(
     source: Source,
     sketcher: Sketcher,
     pseudonymiser: Pseudonymiser | None,
+    of_registered: bool,
     progress: Progress,
 ) -> dict[str, Any]:
     persons = None if manifest.subject is None else Persons(manifest.rows_per_person, manifest.keep_by)
     counted: IntArray | None = None
     reporter, sketch = Reporter(manifest, source), observe_sketch(sketcher)
+    keys = KeyWatch(manifest, of_registered=of_registered)
 
     def observe(coded: CodedBatch) -> None:
         sketch(coded)
         reporter.add(coded)
+        keys.add(coded)
 
     def find_counted() -> IntArray | None:
         nonlocal counted
@@ -669,6 +687,8 @@ def _write_snapshot(
                 yield batch
         if rows == 0:
             raise IngestError(f"{source.label}: no rows below the header")
+        for fault in keys.find_faults():
+            raise IngestError(f"{source.label}: {fault}")
 
     key_id = None if pseudonymiser is None else pseudonymiser.key_id
     with closing(batches()) as rows:

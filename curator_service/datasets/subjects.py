@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from curator_service.datasets.batches import MARK
 from curator_service.datasets.pseudonyms import SIZE, Pseudonymiser
@@ -21,7 +20,7 @@ from curator_service.datasets.reidentification import (
 )
 from curator_service.datasets.repository import Change, Dataset
 from curator_service.datasets.snapshot import Storage
-from curator_service.datasets.sources.coding import fold_subjects
+from curator_service.datasets.sources.coding import JOINT, fold_identifier
 from curator_service.ledger.chain.signing import KeyRing, SigningError
 from curator_service.privacy.design import Column, ColumnType
 from curator_service.privacy.lattice import MISSING, STORED_UNIT, StoredArray, center_and_scale
@@ -65,7 +64,7 @@ def make_pseudonymiser(keys: KeyRing, key_id: str | None = None) -> Pseudonymise
 
 def make_pseudonyms(keys: KeyRing, identifier: str) -> dict[str, bytes]:
     """Return a person's pseudonym under each private key that is here, by the key's id."""
-    folded = fold_subjects(pa.array([identifier], pa.string()))
+    folded = [fold_identifier(identifier)]
     found = {}
     for key in keys.list_keys():
         with suppress(SigningError):
@@ -85,7 +84,8 @@ def find_person(
     datasets : list of Dataset
         Those without pseudonyms, as every one of before they were kept, are passed over: see `tells_persons_apart`.
     identifier : str
-        As the source wrote it; letter case, spaces and invisible characters do not matter.
+        As the source wrote it; letter case, spaces and invisible characters do not matter. Tabs stand between the
+        identifiers of a subject of several columns.
     changes : iterable of Change
         Rows that wait for a cut are looked through too.
 
@@ -93,7 +93,7 @@ def find_person(
     ------
     RowsUnreadable, SigningError
     """
-    folded = fold_subjects(pa.array([identifier], pa.string()))
+    folded = [fold_identifier(identifier)]
     waiting = [(change.dataset_id, json.loads(change.content)) for change in changes if change.version is None]
     for dataset in datasets:
         if dataset.is_retired:
@@ -116,14 +116,22 @@ def find_person(
                 yield Presence(dataset, stored[MARK] == 1, values, waits=name != dataset.folder)
 
 
-def tells_persons_apart(storage: Storage, dataset: Dataset) -> bool:
-    """Tell whether it is known whose the rows of a dataset are.
+def tells_persons_apart(storage: Storage, dataset: Dataset, identifier: str) -> bool:
+    """Tell whether the rows of a dataset can be searched for a person: it is known whose they are, by such identifiers.
 
     Raises
     ------
     RowsUnreadable
     """
-    return dataset.is_retired or all(part.subjects is not None for part in storage.about(dataset.folder).parts)
+    if dataset.is_retired:
+        return True
+    parts = storage.about(dataset.folder).parts
+    return names_columns(dataset, identifier) and all(part.subjects is not None for part in parts)
+
+
+def names_columns(dataset: Dataset, identifier: str) -> bool:
+    """Tell whether an identifier has as many columns as the subject of a dataset."""
+    return fold_identifier(identifier).count(JOINT) + 1 == len(dataset.manifest.subject_columns)
 
 
 def find_identified(storage: Storage, datasets: Iterable[Dataset]) -> frozenset[str]:
@@ -132,7 +140,7 @@ def find_identified(storage: Storage, datasets: Iterable[Dataset]) -> frozenset[
 
 
 def identify_rows(storage: Storage, dataset: Dataset, key: SubjectKey, rows: Sequence[int]) -> list[str]:
-    """Return the folded identifiers of whose rows are.
+    """Return the folded identifiers of whose rows are; tabs stand between those of several columns.
 
     Parameters
     ----------
@@ -158,7 +166,7 @@ def identify_rows(storage: Storage, dataset: Dataset, key: SubjectKey, rows: Seq
     missing = [str(row) for row, pseudonym in zip(rows, asked, strict=True) if pseudonym not in known]
     if missing:
         raise SubjectKeyError(f"whose these rows are was not kept under {key.key_id}: {', '.join(missing)}")
-    return [known[pseudonym] for pseudonym in asked]
+    return [known[pseudonym].replace(JOINT, "\t") for pseudonym in asked]
 
 
 def _take(storage: Storage, folder: str, names: tuple[str, ...], mask: Any) -> dict[str, StoredArray]:

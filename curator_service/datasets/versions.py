@@ -142,7 +142,8 @@ class VersionService:
         with self.database.read() as connection:
             after = repository.next_number(connection, dataset.id) - 1
         with self.datasets.writing(folder):
-            snapshot = self.storage.ingest(folder, manifest, rows, self.datasets.likeness.sketcher(), progress, known)
+            sketcher = self.datasets.likeness.sketcher()
+            snapshot = self.storage.ingest(folder, manifest, rows, sketcher, progress, known, of_registered=True)
 
             def accept(ledger: Ledger) -> Change:
                 if act == APPEND:
@@ -333,10 +334,10 @@ class VersionService:
 
     # --- Cuts
 
-    def cut_due(self) -> list[Dataset]:
+    def cut_due(self, note_failure: Callable[[Dataset], None] = lambda _: None) -> list[Dataset]:
         """Cut every dataset whose moment has come, and overwrite what has ended; return the new versions.
 
-        One that fails does not keep the others from theirs: it is tried again.
+        One that fails is noted and tried again: it does not keep the others from theirs.
         """
         done: list[Dataset] = []
         if self.ledger.guard.reason():
@@ -356,6 +357,7 @@ class VersionService:
                     continue
                 except Exception as error:  # whatever it is, it keeps no other dataset waiting
                     log_without_data(f"the cut of {dataset.name}, which is tried again", error)
+                    note_failure(dataset)
                     if self.calendar.is_overdue(dataset.cut_at):
                         log.warning("dataset %s: its cut is overdue; nothing is released until then", dataset.name)
             self.storage.sweep(self.datasets.list_folders)

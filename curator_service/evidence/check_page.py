@@ -9,6 +9,8 @@ from curator_service.evidence.permission import describe_permission
 from curator_service.evidence.released import describe_release, list_releases, title_dataset
 from curator_service.kit.html import Markup, element, fill, page, said
 from curator_service.ledger.repository import Population
+from curator_service.ledger.schemas import describe_spent
+from curator_service.privacy.accountant import PURE
 from curator_service.privacy.guessing import best_guess, number_up, percent_up
 
 
@@ -53,8 +55,9 @@ def _lead(evidence: Evidence) -> list[Markup]:
     for account in evidence.accounts.values():
         share = element("strong", f"{_guess(account, account.highest_limit)} of 100")
         sentence = (
-            "Whoever knows everything about everybody but one person, and reads every answer that is ever given about "
-            "{population}, is right in at most {share} guesses {what}. Without any answer it is 50."
+            "Whoever knows everything about everybody but one person, and reads every answer that may ever be given "
+            "about {population} under the highest limit so far, is right in at most {share} guesses {what}. Without "
+            "any answer it is 50."
         )
         what = words.PROTECTED[account.adjacency]
         parts.append(fill(sentence, population=said(account.name), share=share, what=what))
@@ -85,44 +88,55 @@ def _meaning(evidence: Evidence) -> list[Markup]:
             "p",
             "ε, δ, µ and ρ are views of one number, that of the account. The last column is what they mean for one "
             "person: the share of right guesses of somebody who knows all the rest and has read what the line names. "
-            "50% is a coin. All of it is rounded up.",
+            "50% is a coin. All of it is rounded up. The lines of a release and of a permit hold if what was asked did "
+            "not follow from other answers; the guarantee holds always.",
         ),
     ]
     for account in evidence.accounts.values():
-        rows = [(what, *_amount(account, units)) for what, units in _spent(evidence, account)]
+        rows = [
+            (what, *_amount(account, units), _guess(account, units) + "%" if is_bound else "–")
+            for what, units, is_bound in _list_amounts(evidence, account)
+        ]
         heads = ("of", "ε", "δ", "µ", "ρ", "right guesses")
         caption = fill("Population {name}, accountant {how}", name=said(account.name), how=account.accountant.name)
-        parts.append(table(caption, heads, rows, figures=range(1, 6)))
+        parts += [
+            table(caption, heads, rows, figures=range(1, 6)),
+            element("p", describe_spent(account.accountant)),
+        ]
     parts.append(
         element(
             "p",
             "The guarantee is that of the highest limit that the population ever had; a higher one takes two people, "
-            "and an entry in the ledger. It holds for everybody, whoever asks, and however answers are combined.",
+            "and an entry in the ledger, and changes it. It holds for everybody, whoever asks, and however answers are "
+            "combined.",
         )
     )
     return parts
 
 
-def _spent(evidence: Evidence, account: Population) -> list[tuple[str, int]]:
+def _list_amounts(evidence: Evidence, account: Population) -> list[tuple[str, int, bool]]:
+    """Return what each amount is of, its units, and whether it bounds what was learnt."""
     found = []
+    sums_bound = account.accountant is PURE
     if not evidence.is_of_permit:
         (release,) = evidence.releases
-        found.append(("this release" if release.source is None else "the answer that it was cut out of", release.units))
-    if evidence.permit is not None and account.name in evidence.permit.limits:
-        limit = evidence.permit.limits[account.name]
-        found.append(("all under this permit so far", evidence.permit.spent.get(account.name, 0)))
+        what = "this release" if release.source is None else "the answer that it was cut out of"
+        found.append((what, release.units, True))
+    if evidence.permit is not None and account.name in evidence.permit.highest_limits:
+        limit = evidence.permit.highest_limits[account.name]
+        charged = evidence.permit.spent.get(account.name, 0)
+        found.append(("charged and held under this permit so far", charged, sums_bound))
         if limit is not None:
-            found.append(("the permit’s limit", limit))
-    found.append(("all answers about the population so far", account.posted + account.pending))
-    found.append(("the population’s guarantee", account.highest_limit))
+            found.append(("the permit’s highest limit", limit, True))
+    found.append(("charged and held of the population so far", account.posted + account.pending, sums_bound))
+    found.append(("the population’s guarantee, its highest limit", account.highest_limit, True))
     return found
 
 
 def _amount(account: Population, units: int) -> tuple[str, ...]:
     amount = account.view(units)
     numbers = (amount.epsilon, amount.delta, amount.mu, amount.rho)
-    shown = ("–" if number is None else "no bound" if number == math.inf else number_up(number) for number in numbers)
-    return (*shown, f"{_guess(account, units)}%")
+    return tuple("–" if one is None else "no bound" if one == math.inf else number_up(one) for one in numbers)
 
 
 def _guess(account: Population, units: int) -> str:

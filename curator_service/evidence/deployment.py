@@ -109,14 +109,16 @@ def _privacy(evidence: Evidence) -> tuple[dict[str, float], str, str]:
         parameters = {"epsilon": max(amount.epsilon for amount in amounts)}
         if variant == _APPROXIMATE:
             parameters["delta"] = max(amount.delta for amount in amounts)
-    return parameters, variant, " ".join(_tell(account, units) for account, units in stated)
+    what = "all answers under this permit" if evidence.is_of_permit else "this answer alone"
+    told = " ".join(_tell(account, units) for account, units in stated)
+    return parameters, variant, f"Of {what}, if what was asked did not follow from other answers: {told}"
 
 
 def _units(evidence: Evidence, account: Population) -> int:
-    """Return what a pack is of may tell, in units: a release its cost, a permit its limit, or else the guarantee."""
+    """Return what a pack is of may tell, in units: a release its cost, a permit its highest limit, or the guarantee."""
     if not evidence.is_of_permit:
         return evidence.releases[0].units
-    limit = None if evidence.permit is None else evidence.permit.limits.get(account.name)
+    limit = None if evidence.permit is None else evidence.permit.highest_limits.get(account.name)
     return account.highest_limit if limit is None else limit
 
 
@@ -133,7 +135,11 @@ def _tell(account: Population, units: int) -> str:
 
 
 def _guarantees(populations: Any) -> str:
-    return " ".join(f"Of all answers together: {_tell(account, account.highest_limit)}" for account in populations)
+    return " ".join(
+        f"Of all answers together that may ever be given under the highest limit so far: "
+        f"{_tell(account, account.highest_limit)}"
+        for account in populations
+    )
 
 
 def _unit(evidence: Evidence) -> str:

@@ -125,13 +125,13 @@ class PermitFacts:
         return max(named, key=lambda entry: (entry.says["version"], entry.population))
 
     @property
-    def limits(self) -> dict[str, int | None]:
-        """The part of each population's budget that it may spend, in units; None for all of it."""
-        found = {}
+    def highest_limits(self) -> dict[str, int | None]:
+        """The highest part of each population's budget that it ever might spend, in units; None for all of it."""
+        found: dict[str, int | None] = {}
         for population in dict.fromkeys(entry.population for entry in self.entries):
-            entry = self.in_force(population) or self.last
-            limit = entry.says.get("permit_limit")
-            found[population] = None if limit is None else int(limit)
+            named = [entry for entry in self.entries if entry.population == population and entry.says["people"]]
+            limits = [entry.says.get("permit_limit") for entry in named or [self.last]]
+            found[population] = None if None in limits else max(int(limit) for limit in limits if limit is not None)
         return found
 
     @property
@@ -142,7 +142,7 @@ class PermitFacts:
     @property
     def ended_at(self) -> str:
         """When it was ended before its time; empty where it was not."""
-        final = {population: self._final(population) for population in self.limits}
+        final = {population: self._final(population) for population in self.highest_limits}
         ended = [entry.time for entry in final.values() if not entry.says["people"]]
         return max(ended) if len(ended) == len(final) else ""
 

@@ -58,7 +58,7 @@ def _in_force(evidence: Evidence, terms: Entry) -> list[Entry]:
     """Return the entries with a permit's terms: one for each population, of which each names its own datasets."""
     if evidence.permit is None or not evidence.is_of_permit:
         return [terms]
-    found = (evidence.permit.in_force(population) for population in evidence.permit.limits)
+    found = (evidence.permit.in_force(population) for population in evidence.permit.highest_limits)
     return [entry for entry in found if entry is not None]
 
 

@@ -109,7 +109,7 @@ class EvidenceService:
             permit = self._read_permit(connection, permit_id, populations) if known else None
             if permit is None or not permit.entries:
                 raise NotFound("There is no permit of this id.")
-            populations = list(permit.limits)
+            populations = list(permit.highest_limits)
             releases = tuple(
                 self._read_release(connection, self._find_release(connection, entry), with_answer=with_answers)
                 for population in populations

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from curator_service.identity.policy import Role
@@ -60,6 +60,35 @@ class _Issued:
     revoked: bool = False
 
 
+@dataclass(slots=True)
+class Known:
+    """What the register says of a principal.
+
+    Attributes
+    ----------
+    name : str
+    roles : frozenset of Role
+    issuer : str
+        The identity provider that vouches for it; empty for a local one.
+    claim : str
+        The claim by which that provider tells it from others.
+    told_at : str
+        When the provider said so last.
+    applications : set of str
+        Applications of that provider through which it was seen.
+    linked_to : str
+        The principal that is the same person and acts in its place; empty for one that acts itself.
+    """
+
+    name: str = ""
+    roles: frozenset[Role] = frozenset()
+    issuer: str = ""
+    claim: str = ""
+    told_at: str = ""
+    applications: set[str] = field(default_factory=set)
+    linked_to: str = ""
+
+
 class Attestation:
     """What this process has read of the register.
 
@@ -73,9 +102,8 @@ class Attestation:
         self._after = 0
         self._read_at = float("-inf")
         self._lock = threading.Lock()
-        self._roles: dict[str, frozenset[Role]] = {}
-        self._told_at: dict[str, str] = {}
-        self._names: dict[str, str] = {}
+        self._people: dict[str, Known] = {}
+        self._holders: dict[str, str] = {}
         self._successors: dict[str, list[str]] = {}
         self._tokens: dict[str, _Issued] = {}
 
@@ -87,7 +115,7 @@ class Attestation:
     @property
     def is_empty(self) -> bool:
         """Whether nobody is registered: there is no register, or one that a restore has just begun anew."""
-        return not self._roles
+        return not self._people
 
     def refresh(self) -> None:
         """Read what was written since the last time."""
@@ -129,17 +157,26 @@ class Attestation:
             self.refresh()
         return principal.roles & self.roles_of(principal.id) if self.has_begun else principal.roles
 
+    def find(self, principal_id: str) -> Known | None:
+        """Return what the register says of a principal; None if it knows none of this id."""
+        return self._people.get(principal_id)
+
     def roles_of(self, principal_id: str) -> frozenset[Role]:
         """Return the roles that the register gives to somebody."""
-        return self._roles.get(principal_id, frozenset())
-
-    def told_at(self, principal_id: str) -> str:
-        """Return when an identity provider said so; empty if none did."""
-        return self._told_at.get(principal_id, "")
+        return self._people.get(principal_id, _NOBODY).roles
 
     def name_of(self, principal_id: str) -> str:
         """Return the name that the register gives to somebody; empty if none."""
-        return self._names.get(principal_id, "")
+        return self._people.get(principal_id, _NOBODY).name
+
+    def person_of(self, principal_id: str) -> str:
+        """Return the principal that acts for the person of a principal: itself, unless it was linked to another."""
+        return self._people.get(principal_id, _NOBODY).linked_to or principal_id
+
+    def holder_of_identity(self, identity: str) -> str:
+        """Return the principal that acts for whom a provider identifies so; empty if nobody was seen with it."""
+        holder = self._holders.get(identity, "")
+        return self.person_of(holder) if holder else ""
 
     def successors_of(self, token_id: str) -> list[str]:
         """Return what rotations made of a token, as the register says."""
@@ -149,6 +186,11 @@ class Attestation:
         """Return the name of whom a token was issued to; empty if none was."""
         issued = self._tokens.get(token_id)
         return "" if issued is None else self.name_of(issued.principal)
+
+    def id_of_holder(self, token_id: str) -> str:
+        """Return the id of whom a token was issued to; empty if none was."""
+        issued = self._tokens.get(token_id)
+        return "" if issued is None else issued.principal
 
     def is_live(self, token_id: str) -> bool:
         """Tell whether the register has a token's issue, and no revocation of it."""
@@ -161,9 +203,7 @@ class Attestation:
     def _learn(self, act: dict[str, Any]) -> None:
         match act["kind"]:
             case "principal":
-                self._roles[act["principal"]] = frozenset(map(Role, act["roles"]))
-                self._told_at[act["principal"]] = act.get("told_at", "")
-                self._names[act["principal"]] = act["name"]
+                self._learn_principal(act)
             case "token":
                 scopes = Scopes.read(",".join(act["scopes"]))
                 self._tokens[act["token"]] = _Issued(
@@ -175,3 +215,23 @@ class Attestation:
                     replaced.expires_at = min(replaced.expires_at, act["replaced_ends_at"])
             case "token-revoked" if act["token"] in self._tokens:
                 self._tokens[act["token"]].revoked = True
+
+    def _learn_principal(self, act: dict[str, Any]) -> None:
+        principal, links = act["principal"], act.get("links", [])
+        known = self._people.setdefault(principal, Known())
+        known.name, known.roles = act["name"], frozenset(map(Role, act["roles"]))
+        known.issuer, known.told_at = act.get("issuer", ""), act.get("told_at", "")
+        known.claim = act.get("claim", "")
+        known.applications.update(act.get("applications", []))
+        # Of two that two processes linked at once, the first acts for the person.
+        holder = self.person_of(self._holders.setdefault(act.get("identity", principal), principal))
+        if holder != principal and holder not in links:
+            principal, links = holder, [principal]
+        known.linked_to = ""
+        if links:
+            for one, other in self._people.items():
+                if one in links or other.linked_to in links:
+                    other.linked_to, other.roles = principal, frozenset()
+
+
+_NOBODY = Known()

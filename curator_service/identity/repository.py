@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import bindparam, func, insert, or_, select, update
 from sqlalchemy.orm import aliased
 
-from curator_service.identity.models import PrincipalRow, TokenRow
+from curator_service.identity.models import GrantRow, PrincipalRow, TokenRow
 from curator_service.identity.policy import Role
 from curator_service.kit.db import Connection, InsertIfAbsent, Statement
 
@@ -46,6 +46,28 @@ class Principal:
     shown_name: str = field(default="", compare=False)
     issuer: str = field(default="", compare=False)
     visas: tuple[Visa, ...] = field(default=(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Recognition:
+    """How an identity provider tells one person from others.
+
+    Attributes
+    ----------
+    claim : str
+        The claim that does.
+    application : str
+        The application of the provider through which the person came; empty if unknown.
+    identity_before : str
+        The identity by the claim that did so before; empty if none did.
+    """
+
+    claim: str = "sub"
+    application: str = ""
+    identity_before: str = ""
+
+
+BY_SUBJECT = Recognition()
 
 
 def sort_roles(roles: Iterable[Role]) -> list[Role]:
@@ -133,6 +155,9 @@ _FIND_TOKEN = Statement(_TOKENS.where(TokenRow.id == bindparam("token")))
 _LIST_TOKENS = Statement(_TOKENS.order_by(TokenRow.created_at, TokenRow.id))
 _FIND_PRINCIPAL = Statement(_PRINCIPALS.where(PrincipalRow.name == bindparam("name")))
 _FIND_PRINCIPAL_BY_ID = Statement(_PRINCIPALS.where(PrincipalRow.id == bindparam("principal")))
+_COUNT_GRANTS = Statement(
+    select(func.count()).select_from(GrantRow).where(GrantRow.principal_id == bindparam("principal"))
+)
 _LIST_PRINCIPALS = Statement(_PRINCIPALS.order_by(PrincipalRow.name))
 _INSERT_PRINCIPAL = InsertIfAbsent(PrincipalRow)
 _UPDATE_PRINCIPAL = Statement(
@@ -214,6 +239,12 @@ def update_principal(connection: Connection, principal: Principal) -> None:
     """Write a principal's roles, and what it is shown as."""
     asked = {"principal": principal.id, "held": write_roles(principal.roles), "shown": principal.shown_name}
     _UPDATE_PRINCIPAL.execute(connection, **asked)
+
+
+def has_permits(connection: Connection, principal_id: str) -> bool:
+    """Return whether permits name a principal."""
+    row = _COUNT_GRANTS.first(connection, principal=principal_id)
+    return row is not None and row[0] > 0
 
 
 def insert_token(connection: Connection, record: TokenRecord) -> None:

@@ -1,6 +1,5 @@
 """Who is calling, and what that principal may do."""
 
-import logging
 import secrets
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,10 +9,18 @@ from http import HTTPStatus
 from typing import Any, ClassVar, Literal, Protocol
 
 from curator_service.identity import repository
-from curator_service.identity.attestation import Acts, ActsUnit, Attestation, commitment
+from curator_service.identity.attestation import Acts, ActsUnit, Attestation, Known, commitment
 from curator_service.identity.oidc.code_flow import Transaction
+from curator_service.identity.oidc.faults import WORDS, Explanation, Fault, TokenFault, log_fault
 from curator_service.identity.policy import PRIVILEGED, READING, Action, Objects, Role, allowed_objects, roles_for
-from curator_service.identity.repository import Principal, Scopes, TokenRecord, sort_roles
+from curator_service.identity.repository import (
+    BY_SUBJECT,
+    Principal,
+    Recognition,
+    Scopes,
+    TokenRecord,
+    sort_roles,
+)
 from curator_service.identity.tokens import Token, derive_token, id_of_derived, make_token, parse_token
 from curator_service.kit.clock import Clock, timestamp, utc_now
 from curator_service.kit.db import Database
@@ -22,14 +29,14 @@ from curator_service.kit.logs import log_without_data
 from curator_service.kit.names import NAME, NAME_RULE
 from curator_service.kit.problems import Problem, RequestInvalid
 
-log = logging.getLogger("curator_service")
-
 DAYS_MAX = 3650
 TOKEN_KEY_MIN = 22
 """Characters of an idempotency key that makes a token: 128 random bits in base64url."""
 GRACE_S_MAX = 7 * 24 * 3600
 ROTATIONS_PER_DAY_MAX = 50
 """How often somebody may rotate tokens of their own within 24 hours: each is an entry of the register, for ever."""
+APPLICATIONS_MAX = 16
+"""How many applications are noted of one person: each is an entry of the register, for ever."""
 USE_NOTED_EVERY = timedelta(hours=1)
 
 
@@ -108,6 +115,14 @@ class SignedIn(Protocol):
         """Until when it says so."""
 
     @property
+    def fault(self) -> Fault | None:
+        """Why no group gives a role; None where one does."""
+
+    @property
+    def recognition(self) -> Recognition:
+        """How the provider tells the person from others."""
+
+    @property
     def is_anew(self) -> bool:
         """Whether the person proved for this very sign-in who that is."""
 
@@ -121,13 +136,14 @@ class Providers(Protocol):
     def begin(self, name: str, transaction: Transaction, /, *, anew: bool) -> str:
         """Return where a browser signs in."""
 
-    def complete(
-        self, name: str, transaction: Transaction, code: str, issuer: str, began: datetime, /
-    ) -> SignedIn | None:
-        """Return who signed in with a browser, or None."""
+    def complete(self, name: str, transaction: Transaction, code: str, issuer: str, began: datetime, /) -> SignedIn:
+        """Return who signed in with a browser."""
 
     def find_fault(self, name: str, /) -> str:
         """Say why nobody can sign in with a browser."""
+
+    def find_rule(self, issuer: str, /) -> tuple[str, bool] | None:
+        """Return the claim by which an issuer tells people apart, and whether two values of it are two persons."""
 
     def describe(self) -> list[dict[str, Any]]:
         """Return what somebody needs to know to sign in."""
@@ -138,8 +154,11 @@ class Providers(Protocol):
     def recognises(self, text: str, /) -> bool:
         """Tell whether a bearer text looks like one of theirs."""
 
-    def sign_in(self, text: str, /) -> SignedIn | None:
-        """Return whom a token is of, or None."""
+    def sign_in(self, text: str, /) -> SignedIn:
+        """Return whom a token is of."""
+
+    def explain(self, text: str, /) -> Explanation:
+        """Say why a token does not hold, for an operator."""
 
 
 class IdentityService:
@@ -156,6 +175,11 @@ class IdentityService:
         Identity providers; without them tokens are the curator's own.
     token_secrets : callable, optional
         Returns the secrets of which tokens of retried requests are derived, the newest first.
+
+    Attributes
+    ----------
+    has_approved_for : callable
+        Tells of two ids of principals whether the second approved what the first may spend.
     """
 
     def __init__(
@@ -172,6 +196,7 @@ class IdentityService:
         self.now = now
         self.providers = providers
         self.token_secrets = token_secrets
+        self.has_approved_for: Callable[[str, str], bool] = lambda *_: False
         self._used: dict[str, str] = {}
         self._noting = threading.Lock()
 
@@ -229,7 +254,9 @@ class IdentityService:
         if stored is None or self.providers is None or stored.issuer not in self.providers.browser_clients():
             return None
         roles = self.attestation.restrict_roles(stored)
-        return replace(stored, roles=roles) if roles else None
+        if not self._is_current(principal_id):  # another process may have linked the person just now
+            self.attestation.refresh()
+        return replace(stored, roles=roles) if roles and self._is_current(principal_id) else None
 
     def _identify_token(self, text: str) -> Caller | None:
         token = parse_token(text)
@@ -242,14 +269,16 @@ class IdentityService:
     def _identify_at_provider(self, text: str) -> Caller | None:
         if self.providers is None or not self.providers.recognises(text):
             return None
-        found = self.providers.sign_in(text)
-        if found is None:
-            return None
         try:
-            return Caller(self.admit(found.principal, found.told_at), "provider", found.expires_at)
-        except IdentityError as error:
-            log.warning("somebody who signed in elsewhere is not let in: %s", error)
-            return None
+            found = self.providers.sign_in(text)
+            admitted = self.admit(found.principal, found.told_at, found.recognition)
+        except (TokenFault, IdentityError) as error:
+            fault = error if isinstance(error, TokenFault) else TokenFault(Fault.NAME, is_signed=True)
+            log_fault(fault)
+            if not fault.is_signed:  # a stranger hears nothing
+                return None
+            raise AuthenticationRequired(f"You are not let in. {WORDS[fault.fault]}") from None
+        return Caller(admitted, "provider", found.expires_at)
 
     @staticmethod
     def authorize(principal: Principal, action: Action) -> Objects:
@@ -280,7 +309,7 @@ class IdentityService:
         read_only: bool = False,
         actor: str = "operator",
         token: Token | None = None,
-        barred: frozenset[Role] = frozenset(),
+        by: Principal | None = None,
     ) -> Token:
         """Make a token for a principal, who is created when the name is new.
 
@@ -296,8 +325,8 @@ class IdentityService:
             Who does it, for the register.
         token : Token, optional
             A new random one if none is given.
-        barred : frozenset of Role
-            Roles whose holders get none.
+        by : Principal, optional
+            Who asks over HTTP: for analysts and auditors alone, and for none for whom this one approved a permit.
 
         Raises
         ------
@@ -342,10 +371,15 @@ class IdentityService:
             )
             # The register is locked now: whoever appoints somebody writes there, and comes before or after this.
             holder = repository.find_principal(unit.connection, name) or principal
-            if barred & (asked | holder.roles | self.attestation.roles_of(holder.id)):
+            if by is not None and PRIVILEGED & (asked | holder.roles | self.attestation.roles_of(holder.id)):
                 raise IdentityError(
                     "over HTTP tokens are made for analysts and auditors alone; stewards, privacy officers and "
                     "operators are appointed at the machine"
+                )
+            if by is not None and self.has_approved_for(holder.id, by.id):
+                raise IdentityError(
+                    f"you approved what {name!r} may spend, and could spend it with a token: let another operator make "
+                    "the token"
                 )
         return token
 
@@ -374,7 +408,7 @@ class IdentityService:
         known = find_same()
         if known is not None:
             return known
-        asked: dict[str, Any] = {"days": days, "read_only": read_only, "actor": by.id, "barred": PRIVILEGED}
+        asked: dict[str, Any] = {"days": days, "read_only": read_only, "actor": by.id, "by": by}
         try:
             token = self.create_token(name, *roles, **asked, token=self._derive(by.id, key))
         except _MadeBefore:
@@ -547,6 +581,29 @@ class IdentityService:
         if token_id in missing:
             raise IdentityError(f"there is no token {token_id!r} that could be revoked")
 
+    def revoke_token_over_http(self, token_id: str, by: Principal) -> None:
+        """Revoke a token as `revoke_token` does; an operator alone revokes none of those who decide.
+
+        Raises
+        ------
+        IdentityError
+            If there is no such token.
+        PermissionDenied
+            If its holder holds a privileged role, and whoever asks is neither that one nor a privacy officer.
+        """
+        self.attestation.refresh()
+        with self.database.read() as connection:
+            found = repository.find_token(connection, token_id)
+        holder = self.attestation.id_of_holder(token_id) or ("" if found is None else found.principal.id)
+        roles = self.attestation.roles_of(holder) | (frozenset() if found is None else found.principal.roles)
+        if roles & PRIVILEGED and holder != by.id and Role.PRIVACY_OFFICER not in by.roles:
+            raise PermissionDenied(
+                "An operator revokes tokens of analysts and auditors here. Those of stewards, privacy officers and "
+                "operators are revoked by a privacy officer, or at the machine with `curator tokens revoke`.",
+                needed_role=[Role.PRIVACY_OFFICER.value],
+            )
+        self.revoke_token(token_id, actor=by.id)
+
     def _revoke_without_rows(self, tokens: Iterable[str], actor: str) -> None:
         """Write the revocation of tokens whose rows are gone: whoever deleted one could put it back."""
         due = sorted(token for token in tokens if self.attestation.is_live(token))
@@ -625,44 +682,133 @@ class IdentityService:
             _record_principal(unit, changed, actor, moment)
         return changed
 
-    def admit(self, principal: Principal, told_at: str) -> Principal:
+    def admit(self, principal: Principal, told_at: str, recognition: Recognition = BY_SUBJECT) -> Principal:
         """Write whom an identity provider vouches for, where that is new or has changed; return who may act.
 
         What was said earlier than what is known may only restrict: of several tokens the newest decides, and each is
         written once at most. Under a seal nothing is written, so nobody may do more than before.
 
+        Where another claim says who somebody is than before, this links who the person was to who that is now, in one
+        entry: the person goes on as the principal that has the permits.
+
         Parameters
         ----------
         principal : Principal
+            Its id is the identity that the provider states.
         told_at : str
             When the provider said so.
+        recognition : Recognition
 
         Raises
         ------
         IdentityError
             If the name is somebody else's.
         LedgerUnverified
-            If somebody new comes under a seal.
+            If somebody new comes under a seal, or somebody who must be linked.
         """
+        identity = principal.id
+        holder, links = self._find_holder(principal, recognition)
         with self.database.read() as connection:
-            stored = repository.find_principal_by_id(connection, principal.id)
-        if self.attestation.roles_of(principal.id) != principal.roles:
-            self.attestation.refresh()
-        known = self.attestation.roles_of(principal.id)
+            stored = repository.find_principal_by_id(connection, holder)
+        known = self.attestation.find(holder) or Known()
+        is_linked = bool(known.name) and known.claim == recognition.claim and not links
+        # The register keeps the name that it has: who moved one between rows does not get it signed.
+        name = known.name or (principal.name if stored is None else stored.name)
+        principal = replace(principal, id=holder, name=name)
+        roles = principal.roles
         if stored is not None:
-            # The register keeps the name that it has: who moved one between rows does not get it signed.
-            principal = replace(principal, name=self.attestation.name_of(principal.id) or stored.name)
-            if stored.roles == principal.roles == known:
+            is_newer = told_at > known.told_at
+            is_seen = _is_seen(known, recognition)
+            if is_linked and is_seen and stored.roles == roles == known.roles:
                 return principal
-            if told_at <= self.attestation.told_at(principal.id) or not self.acts.is_open():
-                return replace(principal, roles=principal.roles & stored.roles & known)
+            restricted = replace(principal, roles=roles & stored.roles & known.roles)
+            if is_linked and (not self.acts.is_open() or (is_seen and not is_newer)):
+                return restricted
+            if not is_newer:
+                roles, told_at, principal = known.roles, known.told_at, restricted
         with self.acts.unit() as unit:
             if stored is None and not repository.insert_principal(unit.connection, principal, timestamp(self.now())):
                 raise IdentityError(f"the name {principal.name!r} is somebody else's, or was taken just now")
-            repository.update_principal(unit.connection, principal)
-            said = {"issuer": principal.issuer, "told_at": told_at}
-            _record_principal(unit, principal, "provider", timestamp(self.now()), said)
+            written = replace(principal, roles=roles)
+            repository.update_principal(unit.connection, written)
+            for linked in (repository.find_principal_by_id(unit.connection, one) for one in links):
+                if linked is not None:
+                    repository.update_principal(unit.connection, replace(linked, roles=frozenset()))
+            said: dict[str, Any] = {"issuer": principal.issuer, "told_at": told_at, "claim": recognition.claim}
+            said |= {} if identity == holder else {"identity": identity}
+            said |= {"links": links} if links else {}
+            said |= {"applications": [recognition.application]} if recognition.application else {}
+            _record_principal(unit, written, "provider", timestamp(self.now()), said)
         return principal
+
+    def _find_holder(self, principal: Principal, recognition: Recognition) -> tuple[str, list[str]]:
+        """Return the principal that acts for a provider's identity, and those that must be linked to it."""
+        holder, links = self._choose_holder(principal, recognition)
+        known = self.attestation.find(holder)
+        is_said = known is not None and known.claim == recognition.claim and _is_seen(known, recognition)
+        if known is None or not is_said or links or known.roles != principal.roles:
+            self.attestation.refresh()
+            holder, links = self._choose_holder(principal, recognition)
+        return holder, links
+
+    def _choose_holder(self, principal: Principal, recognition: Recognition) -> tuple[str, list[str]]:
+        holder = self.attestation.holder_of_identity(principal.id)
+        before = self.attestation.holder_of_identity(recognition.identity_before)
+        was = self.attestation.find(before)
+        # Whoever is known by the claim of now is somebody else, whose value of before this person has got.
+        if was is None or was.issuer != principal.issuer or was.claim == recognition.claim or before == holder:
+            return holder or principal.id, []
+        if not holder:
+            return before, []
+        with self.database.read() as connection:
+            keeps = repository.has_permits(connection, holder) or not repository.has_permits(connection, before)
+        return (holder, [before]) if keeps else (before, [holder])
+
+    def is_of(self, identity: str, principal_id: str) -> bool:
+        """Return whether somebody whom a provider identifies so is a principal."""
+        if self.attestation.holder_of_identity(identity) != principal_id:
+            self.attestation.refresh()
+        return self.attestation.holder_of_identity(identity) == principal_id
+
+    def find_doubt(self, one: str, other: str) -> str:
+        """Say why two principals may be one person; empty where they are two.
+
+        Parameters
+        ----------
+        one, other : str
+            Ids of principals.
+        """
+        self.attestation.refresh()
+        one, other = self.attestation.person_of(one), self.attestation.person_of(other)
+        if one == other:
+            return "That is you: ask another privacy officer."
+        if not (self._is_current(one) and self._is_current(other)):
+            return (
+                "You may be one person: one of you is known by a claim that the identity provider's settings name no "
+                "more. Whoever was known by it signs in once, and is linked."
+            )
+        first, second = self.attestation.find(one), self.attestation.find(other)
+        if first is None or second is None or not first.issuer or first.issuer != second.issuer:
+            return ""
+        rule = self._rule_of(first.issuer)
+        if (rule is not None and rule[1]) or first.applications & second.applications:
+            return ""
+        return (
+            "You may be one person: you signed in through two applications of one identity provider, which may state "
+            "another subject of one person to each. Approve through the application through which the other came, or "
+            "let an operator set `subject_claim` or `subjects` of the provider."
+        )
+
+    def _rule_of(self, issuer: str) -> tuple[str, bool] | None:
+        return None if self.providers is None else self.providers.find_rule(issuer)
+
+    def _is_current(self, principal_id: str) -> bool:
+        """Return whether somebody may act: known by the claim of now, and not linked to another principal."""
+        known = self.attestation.find(principal_id)
+        if known is None:
+            return True
+        rule = self._rule_of(known.issuer) if known.issuer else None
+        return not known.linked_to and (rule is None or rule[0] == known.claim)
 
     # --- The register
 
@@ -693,7 +839,8 @@ class IdentityService:
         before = {"reason": "made before there was a register"}
         with self.acts.unit() as unit:
             for principal in principals:
-                _record_principal(unit, principal, "curator", moment, before)
+                issuer = {"issuer": principal.issuer} if principal.issuer else {}
+                _record_principal(unit, principal, "curator", moment, before | issuer)
             for token in tokens:
                 revoked = {"revoked": token.revoked_at} if token.revoked_at else {}
                 unit.act("token", _token_payload(token, "curator", moment) | before | revoked)
@@ -717,12 +864,17 @@ def permission_denied(principal: Principal, action: Action) -> PermissionDenied:
     )
 
 
+def _is_seen(known: Known, recognition: Recognition) -> bool:
+    """Return whether nothing is to be noted of the application through which somebody came."""
+    return recognition.application in {"", *known.applications} or len(known.applications) >= APPLICATIONS_MAX
+
+
 def _new_principal_id() -> str:
     return f"prn_{secrets.token_hex(12)}"
 
 
 def _record_principal(
-    unit: ActsUnit, principal: Principal, actor: str, moment: str, said: Mapping[str, str] | None = None
+    unit: ActsUnit, principal: Principal, actor: str, moment: str, said: Mapping[str, Any] | None = None
 ) -> None:
     payload = {"actor": actor, "time": moment, "principal": principal.id, "name": principal.name}
     unit.act("principal", {**payload, "roles": [role.value for role in sort_roles(principal.roles)], **(said or {})})

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import (
+    URL,
     ClauseElement,
     Dialect,
     Engine,
@@ -40,8 +42,35 @@ BUSY_TIMEOUT_MS = 30_000
 SERVICE_GROUP = "curator_service"
 """The role of PostgreSQL that may do the service's work, and change no history; a migration makes it."""
 CONNECTIONS_PER_POOL = 8
-"""Connections to PostgreSQL of each of a worker's two pools."""
+"""Connections to PostgreSQL of each of a worker's two pools; one more shows whether it can write."""
+PROBE_MS = 3_000
+"""For how long a write that shows whether one is possible may wait, in milliseconds."""
 
+# A pooler such as PgBouncer may give each transaction another session. So every setting is one of the transaction, and
+# comes with its BEGIN, in one exchange with the server.
+_BY_KEYS = (
+    "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off; "
+    "SET LOCAL jit = off"
+)
+"""Each statement follows an index, in its order, and reads a few rows.
+
+Without statistics, as of a new table, PostgreSQL guesses that few rows stand behind a key that thousands share, reads
+all of them, and sorts them.
+"""
+_POSTGRES_WRITE = (
+    f"BEGIN ISOLATION LEVEL READ COMMITTED; {_BY_KEYS}; SET LOCAL lock_timeout = {BUSY_TIMEOUT_MS}; "
+    f"SET LOCAL idle_in_transaction_session_timeout = {BUSY_TIMEOUT_MS}; "
+    "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'"
+)
+"""Settings of a unit of work.
+
+A conditional UPDATE waits for a competing one and then sees its result: that is READ COMMITTED. The timeouts bound how
+long a worker that hangs keeps others waiting. A commit is durable: a server's default of ``off`` is undone, and any
+stronger one left.
+"""
+_POSTGRES_PROBE = f"{_POSTGRES_WRITE}; SET LOCAL lock_timeout = {PROBE_MS}; SET LOCAL statement_timeout = {PROBE_MS}"
+_POSTGRES_READ = f"BEGIN ISOLATION LEVEL READ COMMITTED, READ ONLY; {_BY_KEYS}"
+_POSTGRES_SNAPSHOT = f"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; {_BY_KEYS}"
 
 DATABASE_ERRORS = (sqlite3.Error, psycopg.Error, SQLAlchemyError)
 """What the drivers and the pool raise: whether a commit that ends so has happened is not known."""
@@ -50,6 +79,12 @@ DATABASE_ERRORS = (sqlite3.Error, psycopg.Error, SQLAlchemyError)
 def is_retryable(error: BaseException) -> bool:
     """Tell whether a unit of work was undone for its moment alone: a deadlock, or a conflict with another one."""
     return isinstance(error, psycopg.errors.DeadlockDetected | psycopg.errors.SerializationFailure)
+
+
+def is_busy(error: BaseException) -> bool:
+    """Tell whether the embedded database was locked by somebody else."""
+    cause = getattr(error, "orig", error)
+    return getattr(cause, "sqlite_errorcode", 0) & 0xFF in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
 _SQLITE_OF_DISK = {
@@ -127,6 +162,10 @@ class SchemaError(ValueError):
     """The database's schema is not the one of this version."""
 
 
+class PoolerError(ValueError):
+    """A pooler between the curator and PostgreSQL does not keep transactions together."""
+
+
 class Database:
     """One database, embedded SQLite or PostgreSQL, through the same code.
 
@@ -149,11 +188,13 @@ class Database:
         else:
             # Threads wait for a connection: a worker must not use up what the server grants to all of them.
             options |= {"pool_pre_ping": True, "pool_size": CONNECTIONS_PER_POOL, "max_overflow": 0}
-        # The conditional UPDATE waits for a competing one and then sees what it left: that is READ COMMITTED.
-        level: dict[str, Any] = {} if self.is_sqlite else {"isolation_level": "READ COMMITTED"}
-        self._writer = create_engine(parsed, **options, **level)
-        # Reads outside a unit of work need no transaction: one statement, one snapshot.
-        self._reader = create_engine(parsed, isolation_level="AUTOCOMMIT", pool_reset_on_return=None, **options)
+            # A prepared statement belongs to a session, and a pooler changes sessions.
+            options |= {"connect_args": {"prepare_threshold": None}}
+        # Transactions begin where this module says so.
+        options |= {"isolation_level": "AUTOCOMMIT"}
+        self._writer = create_engine(parsed, **options)
+        self._reader = create_engine(parsed, **options)
+        self._prober = create_engine(parsed, **options | {"pool_size": 1, "max_overflow": 0})
         # A commit of one connection to the embedded database voids what every other one has in its cache.
         self._read_by = self._writer if self.is_sqlite else self._reader
         self._local = threading.local()
@@ -165,14 +206,15 @@ class Database:
         # SQLite has one writer, and lets others sleep and try again: within a process, waiting in line is fairer.
         self._turn = threading.Lock() if self.is_sqlite else None
         if self.is_sqlite:
-            for engine in (self._writer, self._reader):
+            for engine in (self._writer, self._reader, self._prober):
                 event.listen(engine, "connect", self._open_sqlite)
-            event.listen(self._writer, "begin", _begin_immediate)
+            event.listen(self._prober, "connect", _wait_briefly)
+            event.listen(self._writer, "begin", functools.partial(_begin, "BEGIN IMMEDIATE"))
         else:
-            event.listen(self._writer, "connect", _configure_postgres)
-            for engine in (self._writer, self._reader):
+            event.listen(self._writer, "begin", functools.partial(_begin, _POSTGRES_WRITE))
+            event.listen(self._reader, "begin", functools.partial(_begin, _POSTGRES_READ))
+            for engine in (self._writer, self._reader, self._prober):
                 event.listen(engine, "do_connect", _connect_postgres)
-                event.listen(engine, "connect", _plan_by_keys)
 
     @property
     def is_sqlite(self) -> bool:
@@ -199,8 +241,8 @@ class Database:
             self.check_file()
             with self._in_line(), closing(Connection(self._writer)) as connection:
                 try:
-                    if self.is_sqlite:
-                        connection.run("BEGIN IMMEDIATE")
+                    connection.run("BEGIN IMMEDIATE" if self.is_sqlite else _POSTGRES_WRITE)
+                    self._local.unit = connection
                     yield connection
                     connection.commit()
                 except BaseException:
@@ -212,7 +254,42 @@ class Database:
                 self.failed_at = time.monotonic()
             raise
         finally:
-            self._local.writing = False
+            self._local.writing, self._local.unit = False, None
+
+    def can_write(self, write: Callable[[Connection], object]) -> bool:
+        """Commit a write; tell whether that is possible now, or was for somebody else meanwhile.
+
+        It has a connection of its own and waits in no line, so that no crowd of requests keeps it waiting. Where the
+        embedded database is locked all the time, whoever else commits shows that it is by a crowd.
+
+        Parameters
+        ----------
+        write : callable
+            Runs statements.
+        """
+        try:
+            self.check_file()
+            with closing(Connection(self._prober)) as connection:
+                seen = self._find_version(connection)
+                try:
+                    connection.run("BEGIN IMMEDIATE" if self.is_sqlite else _POSTGRES_PROBE)
+                    write(connection)
+                    connection.commit()
+                except BaseException as error:
+                    connection.undo()
+                    if is_busy(error):
+                        return self._find_version(connection) != seen
+                    raise
+        except DATABASE_ERRORS:
+            return False
+        return True
+
+    def _find_version(self, connection: Connection) -> object:
+        """Return what changes for a connection with each commit of another; None where nobody waits for others."""
+        if not self.is_sqlite:
+            return None
+        with closing(connection.cursor()) as cursor:
+            return cursor.execute("PRAGMA data_version").fetchone()
 
     def check_file(self) -> None:
         """Check that the embedded database's files are those that this process has open.
@@ -274,14 +351,37 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Open a connection for single statements that only read; within `shared_read`, the one of this thread."""
+        """Open a connection for single statements that only read.
+
+        Within a unit of work of this thread it is the unit's: to wait for a second one while others wait for the first
+        would be a deadlock, where a pooler has few. Within `shared_read` it is the one of this thread.
+        """
+        unit: Connection | None = getattr(self._local, "unit", None)
+        if unit is not None:
+            yield unit
+            return
         if not getattr(self._local, "shared_read", False):
-            with closing(Connection(self._read_by)) as connection:
+            with closing(self._open_to_read()) as connection:
                 yield connection
             return
         if self._local.connection is None:
-            self._local.connection = Connection(self._read_by)
-        yield self._local.connection
+            self._local.connection = self._open_to_read()
+        try:
+            yield self._local.connection
+        except DATABASE_ERRORS:
+            self.give_back()  # a transaction in which a statement failed runs no other
+            raise
+
+    def _open_to_read(self) -> Connection:
+        """Open a connection for statements that each see what was committed before them."""
+        connection = Connection(self._read_by)
+        if not self.is_sqlite:  # there one statement needs no transaction
+            try:
+                connection.run(_POSTGRES_READ)
+            except BaseException:
+                connection.close()
+                raise
+        return connection
 
     @contextmanager
     def shared_read(self) -> Iterator[None]:
@@ -304,7 +404,7 @@ class Database:
     def snapshot(self) -> Iterator[Connection]:
         """Open a read of many statements that all see one instant; writers go on."""
         with closing(Connection(self._read_by)) as connection:
-            connection.run("BEGIN" if self.is_sqlite else "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            connection.run("BEGIN" if self.is_sqlite else _POSTGRES_SNAPSHOT)
             try:
                 yield connection
             finally:
@@ -355,10 +455,31 @@ class Database:
                 connection.run("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def revisions(self) -> tuple[str | None, str | None]:
-        """Return the schema's revision and the migrations' head."""
-        with self._reader.connect() as connection:
-            current = MigrationContext.configure(connection).get_current_revision()
+        """Return the schema's revision and the migrations' head.
+
+        Raises
+        ------
+        PoolerError
+            If a pooler refuses transactions.
+        """
+        try:
+            with self._reader.connect() as connection:
+                current = MigrationContext.configure(connection).get_current_revision()
+        except DATABASE_ERRORS as error:
+            if "statement pooling" not in str(error):
+                raise
+            raise PoolerError(
+                "the pooler in CURATOR_DATABASE_URL refuses transactions; set its pool_mode to transaction or session"
+            ) from None
         return current, _head_revision()
+
+    def now(self) -> datetime:
+        """Return the clock of the database's server; of the embedded database, this machine's."""
+        if self.is_sqlite:
+            return datetime.now(UTC)
+        with self._reader.connect() as connection:
+            moment: datetime = connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
+        return moment
 
     def has_group(self) -> bool:
         """Tell whether the group that the service needs on PostgreSQL has its rights; the embedded one needs none."""
@@ -370,8 +491,8 @@ class Database:
 
     def dispose(self) -> None:
         """Close every pooled connection."""
-        self._writer.dispose()
-        self._reader.dispose()
+        for engine in (self._writer, self._reader, self._prober):
+            engine.dispose()
         with self._opening:
             self._files, self.fault = {}, ""
             if self._holder is not None:
@@ -382,6 +503,25 @@ class Database:
     def engine(self) -> Engine:
         """The engine of units of work, for what SQLAlchemy itself reads or writes."""
         return self._writer
+
+
+def is_absent(url: URL) -> bool:
+    """Tell whether an embedded database's file is not there, or empty: opening it would make one."""
+    if url.get_backend_name() != "sqlite" or not url.database:
+        return False
+    try:
+        return os.stat(url.database).st_size == 0
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+
+
+def name_database(url: URL) -> str:
+    """Return which database it is, without who logs in, or how."""
+    if url.host is None:
+        return f"{url.get_backend_name()}, {url.database}"
+    return f"{url.get_backend_name()}, {url.database} on {url.host}"
 
 
 class Statement:
@@ -521,7 +661,7 @@ def _head_revision() -> str | None:
 
 
 def _configure_sqlite(connection: Any, _record: Any) -> None:
-    connection.isolation_level = None  # we say BEGIN ourselves, see _begin_immediate
+    connection.isolation_level = None  # every BEGIN is said here
     cursor = connection.cursor()
     cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
     cursor.execute("PRAGMA journal_mode=WAL")
@@ -540,32 +680,11 @@ def _connect_postgres(dialect: Dialect, _record: Any, arguments: Any, named: Any
         raise psycopg.OperationalError(f"no connection: {error.strerror}") from None
 
 
-def _configure_postgres(connection: Any, _record: Any) -> None:
-    """Commit durably, and bound how long a worker that hangs may keep others waiting.
-
-    A server's default of ``off`` is undone, and any stronger one left: nothing leaves before it is durable.
-    """
-    cursor = connection.cursor()
-    cursor.execute(f"SET lock_timeout = {BUSY_TIMEOUT_MS}")
-    cursor.execute(f"SET idle_in_transaction_session_timeout = {BUSY_TIMEOUT_MS}")
-    cursor.execute("SHOW synchronous_commit")
-    if cursor.fetchone()[0] == "off":
-        cursor.execute("SET synchronous_commit = on")
-    cursor.close()
-    connection.commit()
+def _wait_briefly(connection: Any, _record: Any) -> None:
+    with closing(connection.cursor()) as cursor:
+        cursor.execute(f"PRAGMA busy_timeout={PROBE_MS}")
 
 
-def _plan_by_keys(connection: Any, _record: Any) -> None:
-    """Let every statement go along an index, in its order: each has one, and what it asks for is a few rows.
-
-    Without statistics, as of a new table, a server would guess that few rows stand behind a key that thousands share,
-    read all of them, and sort them. And what it never means to do, it need not compile.
-    """
-    cursor = connection.cursor()
-    cursor.execute("SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off; SET jit = off")
-    cursor.close()
-    connection.commit()
-
-
-def _begin_immediate(connection: Any) -> None:
-    connection.connection.cursor().execute("BEGIN IMMEDIATE")
+def _begin(statements: str, connection: Any) -> None:
+    """Begin a transaction of SQLAlchemy's own as those of this module begin."""
+    connection.connection.cursor().execute(statements)

@@ -7,6 +7,8 @@ class and where it was raised.
 
 import json
 import logging
+import os
+import re
 import sys
 import threading
 import traceback
@@ -41,6 +43,12 @@ FIELDS = (
 )
 """What a line may have beside its time and its level, in this order. Whatever else somebody logs is dropped."""
 _LONGEST = 2000
+_OF_STARTS = re.compile(
+    r"Application (startup|shutdown) failed\. Exiting\."
+    r"|Child process \[\d+\] failed to start, stopping the parent process\."
+    r"|Cancel %s running task\(s\), timeout graceful shutdown exceeded"
+)
+"""Errors of the server below that quote nothing."""
 
 log = logging.getLogger(OURS)
 
@@ -78,16 +86,27 @@ def _find_fields(record: logging.LogRecord) -> dict[str, Any]:
         found = {name: value for name, value in vars(record).items() if name != "message"}
         if record.msg:
             found["message"] = record.getMessage()
-    elif record.name == "uvicorn.error" and logging.INFO <= record.levelno < logging.ERROR:
-        found["message"] = record.getMessage()  # of starts and stops; what is an error quotes exceptions
+    elif record.name == "uvicorn.error" and (
+        logging.INFO <= record.levelno < logging.ERROR or _OF_STARTS.fullmatch(str(record.msg))
+    ):
+        found["message"] = record.getMessage()  # of starts and stops; any other error quotes exceptions
     else:
         found["at"] = f"{record.pathname}:{record.lineno}"
+    if "message" not in found and (reason := _find_reason(record)):
+        found["message"] = reason
     if record.name != REQUESTS:
         found.setdefault("event", "log")
         found["logger"] = record.name
     if record.exc_info and record.exc_info[0] is not None:
         found |= _describe(record.exc_info[0], record.exc_info[2])
     return found
+
+
+def _find_reason(record: logging.LogRecord) -> str:
+    """Return why the system refused something, in the system's own words for its number; empty if it did not."""
+    causes = (record.msg, *(record.args or ()), record.exc_info[1] if record.exc_info else None)
+    number = next((cause.errno for cause in causes if isinstance(cause, OSError) and cause.errno), None)
+    return "" if number is None else os.strerror(number)
 
 
 def _bound(value: object) -> object:

@@ -36,11 +36,14 @@ class AccountModel(BaseModel):
     adjacency: Adjacency
     delta: float
     limit: AmountModel
-    highest_limit: AmountModel
-    posted: AmountModel
+    highest_limit: Annotated[AmountModel, Field(description="Bounds what all answers together may ever tell")]
+    posted: Annotated[
+        AmountModel,
+        Field(description="The sum of the charges. It bounds what was learnt so far under `pure` alone"),
+    ]
     pending: AmountModel
     remaining: AmountModel
-    share_spent: float
+    share_spent: Annotated[float, Field(description="Charges and amounts held, as a share of the limit")]
 
 
 class CheckpointModel(BaseModel):
@@ -264,6 +267,7 @@ class ReconcileEntry(Entry):
     all: Literal["yes", "no"]
     highest_limit: Digits = left_out()
     voided: Annotated[dict[str, Digits], Field(description="What was left of each reservation that was open")]
+    set_aside: Digest = left_out()
 
 
 EntryModel = Annotated[

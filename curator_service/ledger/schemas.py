@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, field_validator, model_validator
 from curator_service.kit.wire import STRICT, Positive
 from curator_service.ledger.chain.keys import PublicKey
 from curator_service.ledger.repository import Population
-from curator_service.privacy.accountant import Amount, Price
+from curator_service.privacy.accountant import PURE, Accountant, Amount, Price
 from curator_service.privacy.conversions import DELTA_MIN, EPSILON_MAX
 
 
@@ -70,6 +70,20 @@ def render_budget(population: Population) -> dict[str, Any]:
         "remaining": render_amount(population.view_left(population.remaining)),
         "share_spent": (population.posted + population.pending) / population.limit,
     }
+
+
+SPENT_NOTE = "Spent is a sum of charges. It bounds what was learnt so far under pure alone."
+"""For tables of several populations."""
+
+
+def describe_spent(accountant: Accountant) -> str:
+    """Return what a sum of charges says of what was learnt (docs/privacy.md, "What an amount spent says")."""
+    if accountant is PURE:
+        return "The sum of the charges is also a bound on what was learnt so far."
+    return (
+        "The sum of the charges is no bound on what was learnt so far: an analyst who decides by the answers when to "
+        "stop can have learnt more. The highest limit is the bound."
+    )
 
 
 def render_key(key: PublicKey) -> dict[str, str | None]:

@@ -63,6 +63,27 @@ class Headroom:
     left: int
 
 
+_LATEST = 20
+"""Entries at the end of a chain: that of a cut states a moment of the calendar, which may be long ago."""
+DELTA_USUAL_MAX = 1e-4
+"""Up to this δ a budget is given without a further word."""
+
+
+def check_delta(delta: float | None) -> None:
+    """Refuse a δ that leaves people without protection as often as somebody would notice.
+
+    Raises
+    ------
+    PopulationError
+    """
+    if delta is not None and delta > DELTA_USUAL_MAX:
+        raise PopulationError(
+            f"delta {delta:g} lets the guarantee fail altogether for a person, so that a row may be published as it "
+            f"is, with a probability of up to {delta:g}: take at most {DELTA_USUAL_MAX:g}, and well below one over the "
+            "number of persons. Where it is meant, say `curator populations create --accept-large-delta`"
+        )
+
+
 def units_of_limit(accountant: Accountant, limit: Price) -> int:
     """Return a limit in the account's units, rounded down.
 
@@ -85,7 +106,14 @@ def units_of_limit(accountant: Accountant, limit: Price) -> int:
 
 
 def plan_population(
-    name: str, adjacency: Adjacency, accountant: str, limit: Price, delta: float, moment: str
+    name: str,
+    adjacency: Adjacency,
+    accountant: str,
+    limit: Price,
+    delta: float,
+    moment: str,
+    *,
+    accepts_delta: bool = False,
 ) -> Population:
     """Return a population as it will be: the one act that gives people a budget.
 
@@ -101,6 +129,8 @@ def plan_population(
     delta : float
         The δ at which (ε, δ) views of the account are shown; 0 under ``pure``.
     moment : str
+    accepts_delta : bool
+        Whether a δ above `DELTA_USUAL_MAX` is meant.
 
     Returns
     -------
@@ -121,6 +151,9 @@ def plan_population(
         delta = 0.0
     elif not float(DELTA_MIN) <= delta < 1:
         raise PopulationError("delta must be at least 1e-15 and below 1")
+    if not accepts_delta:
+        check_delta(delta)
+        check_delta(limit.delta)
     units = units_of_limit(counting, limit)
     return Population(
         name=name,
@@ -228,7 +261,15 @@ class LedgerService:
         return True
 
     def create_population(
-        self, name: str, *, adjacency: Adjacency, accountant: str, limit: Price, delta: float, actor: str
+        self,
+        name: str,
+        *,
+        adjacency: Adjacency,
+        accountant: str,
+        limit: Price,
+        delta: float,
+        actor: str,
+        accepts_delta: bool = False,
     ) -> Population:
         """Create a population with its budget, as an operator at the machine does: of `plan_population`'s terms.
 
@@ -240,7 +281,7 @@ class LedgerService:
             If the curator is sealed.
         """
         moment = timestamp(self.now())
-        population = plan_population(name, adjacency, accountant, limit, delta, moment)
+        population = plan_population(name, adjacency, accountant, limit, delta, moment, accepts_delta=accepts_delta)
         self.guard.check_open()
         with self.unit() as ledger:
             receipt = open_population(ledger, population, {"actor": actor, "time": moment})
@@ -269,6 +310,18 @@ class LedgerService:
         if population is None:
             raise NotFound("There is no population of this name.")
         return population
+
+    def find_newest_moment(self) -> str:
+        """Return the latest moment that the last entries of all chains state; empty if there are none."""
+        with self.database.read() as connection:
+            entries = [
+                entry
+                for chain in repository.list_chains(connection)
+                for entry in repository.list_entries(
+                    connection, chain.name, after=max(0, chain.sequence - _LATEST), count=_LATEST
+                )
+            ]
+        return max((json.loads(entry.payload_text).get("time", "") for entry in entries), default="")
 
     def get_checkpoint(self, population: str) -> SignedCheckpoint:
         """Return the signed checkpoint of a chain's head, and move the anchor to it.

@@ -69,7 +69,9 @@ class SpentAnswer(BaseModel):
     kind: str = left_out()
     month: str = left_out()
     charges: int
-    spent: AmountModel
+    spent: Annotated[
+        AmountModel, Field(description="The sum of these charges. It bounds what was learnt so far under `pure` alone")
+    ]
 
 
 class SpendingAnswer(BaseModel):

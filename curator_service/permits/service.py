@@ -14,8 +14,8 @@ from http import HTTPStatus
 from math import inf
 from typing import Any
 
-from curator_service.approvals.problems import LimitConflict, PermitChanged, PermitEnded, SecondAdminNeeded
-from curator_service.approvals.repository import OPEN, Proposal
+from curator_service.approvals.problems import LimitConflict, PermitChanged, PermitEnded
+from curator_service.approvals.repository import APPROVED, OPEN, Proposal
 from curator_service.approvals.service import ApprovalService, make_id, payload_of
 from curator_service.approvals.terms import PermitTerms
 from curator_service.datasets.repository import Dataset, find_dataset, find_dataset_by_id
@@ -130,6 +130,7 @@ class PermitService:
         self.visas = visas or {}
         approvals.writers[PERMIT] = self._write
         approvals.readers[PERMIT] = read_terms_before
+        approvals.list_spenders = _list_spenders
 
     # --- Which permit
 
@@ -275,8 +276,8 @@ class PermitService:
         assert proposal.decided_at is not None
         blank = _blank(proposal.label, proposal.decided_at)
         after = _resolve(connection, terms, before or blank)
-        if approved_by != proposal.proposed_by and approved_by in after.people:
-            raise SecondAdminNeeded("Whoever gains by a permit cannot approve it: ask another privacy officer.")
+        if proposal.state == APPROVED:
+            self.approvals.check_second(ledger, after.people, approved_by, "gains")
         after = replace(after, version=proposal.was + 1)
         return _record(ledger, before or blank, after, payload_of(proposal, approved_by))
 
@@ -403,6 +404,30 @@ class PermitService:
             for person, dataset, other in uses
         ]
 
+    def has_approved_for(self, principal_id: str, by: str) -> bool:
+        """Return whether somebody approved, as a second person, what a principal may spend now.
+
+        Parameters
+        ----------
+        principal_id, by : str
+            Ids of principals: who spends, and who approved.
+        """
+        with self.database.read() as connection:
+            permits = map(_read, repository.list_permits(connection, of=principal_id))
+            entries = [
+                said
+                for permit in permits
+                for population in permit.limits
+                for said in [
+                    *_list_said(connection, population, permit.id),
+                    *(json.loads(one.payload_text) for one in accounts.iterate_kind(connection, population, "limit")),
+                ]
+            ]
+        return any(
+            said["approved_by"] != said["actor"] and self.approvals.find_doubt(said["approved_by"], by)
+            for said in entries
+        )
+
     # --- What an earlier version left
 
     def adopt(self) -> None:
@@ -469,6 +494,12 @@ def read_terms_before(connection: Connection, proposal: Proposal, reader: Princi
         return None
     stated: dict[str, Any] = json.loads(_write_terms(permit.terms))
     return stated
+
+
+def _list_spenders(connection: Connection, population: str) -> set[str]:
+    """Return the ids of people whose permits hold and let them spend of a population."""
+    permits = map(_read, repository.list_permits(connection))
+    return {one for permit in permits if population in permit.limits and not permit.ended_at for one in permit.people}
 
 
 def permit_expired(expires_at: str) -> PermitExpired:

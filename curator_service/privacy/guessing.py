@@ -1,9 +1,13 @@
-"""How well anybody can guess which of two neighbours answers were made of: a view of what accounts have spent.
+"""How well anybody can guess which of two neighbours answers were made of: a view of the limits of accounts.
 
 Two stories about one person are told, "in the data" and "not in them" or one set of values and another. Whoever knows
 everything else holds the first for true with probability p ≤ 1/2 before any answer, and is then right, with the best
 test of all answers, in at most (1 − p) + p·δ(ln((1 − p)/p)) of cases. For the most that P(S) − eᵉ Q(S) can be, over
 every set S of answers, is δ(ε), and a test that says "in" on S is right with p P(S) + (1 − p)(1 − Q(S)).
+
+δ is that of an amount which no answer has decided: a limit, or the price of one release. A sum of charges so far is no
+such amount, because an analyst may stop when the answers say enough: he is then right more often than the sums that he
+stopped at would allow on average (docs/privacy.md, "What an amount spent says").
 
 With p = 1/2 that is Φ(µ/2) under Gaussian DP, where both errors of the best test of N(0, 1) against N(µ, 1) are
 Φ(−µ/2) [1]_, and e^ε/(1 + e^ε) under pure DP, where randomised response is the most that there is [2]_.
@@ -32,17 +36,18 @@ from curator_service.privacy.conversions import (
 )
 
 EVEN = Fraction(1, 2)
-Spending = Sequence[tuple[Accountant, int]]
-"""What each of several accounts has spent, in its units: of populations whose answers are read together."""
+Limits = Sequence[tuple[Accountant, int]]
+"""The most that each of several accounts may charge, in its units: of populations whose answers are read together."""
 _ONE = Fraction(1)
 
 
-def best_guess(spent: Spending, prior: Fraction = EVEN) -> Fraction:
+def best_guess(limits: Limits, prior: Fraction = EVEN) -> Fraction:
     """Bound how often the best guess between two stories about a person is right.
 
     Parameters
     ----------
-    spent : sequence of (Accountant, int)
+    limits : sequence of (Accountant, int)
+        Amounts that were fixed before the first answer; never a sum of charges so far.
     prior : Fraction
         The probability of one of the stories before any answer; above 0, at most 1/2.
 
@@ -66,12 +71,12 @@ def best_guess(spent: Spending, prior: Fraction = EVEN) -> Fraction:
         raise ValueError("a prior is above 0, and at most 1/2")
     # δ falls with ε: rounding ε down keeps the bound.
     order = Fraction(0) if prior == EVEN else Fraction(math.floor(math.log((1 - prior) / prior) * 2**40) - 1, 2**40)
-    return 1 - prior + prior * min(bound(order) for bound in _find_bounds(spent))
+    return 1 - prior + prior * min(bound(order) for bound in _find_bounds(limits))
 
 
-def _find_bounds(spent: Spending) -> list[Callable[[Fraction], Fraction]]:
+def _find_bounds(limits: Limits) -> list[Callable[[Fraction], Fraction]]:
     """Return bounds on δ(ε) of all accounts together: each that holds for them, so that the least one does."""
-    amounts = [(accountant, Fraction(units, UNITS_PER_ONE)) for accountant, units in spent if units > 0]
+    amounts = [(accountant, Fraction(units, UNITS_PER_ONE)) for accountant, units in limits if units > 0]
     if not amounts:
         return [lambda _order: Fraction(0)]
     if any(accountant is ZCDP for accountant, _ in amounts):

@@ -82,6 +82,12 @@ class PrincipalEntry(Entry):
     reason: str = left_out()
     issuer: Annotated[str, Field(description="Where somebody signed in")] = left_out()
     told_at: Annotated[Moment, Field(description="When that provider said so")] = left_out()
+    claim: Annotated[str, Field(description="The claim by which it tells people apart")] = left_out()
+    identity: Annotated[PrincipalId, Field(description="Who it is by that claim, if that is another id")] = left_out()
+    links: Annotated[
+        list[PrincipalId], Field(description="Principals that are the same person, and may do nothing from here on")
+    ] = left_out()
+    applications: Annotated[list[str], Field(description="Applications through which the person came")] = left_out()
 
 
 class TokenEntry(Entry):

@@ -136,7 +136,7 @@ def revoke_token(
     """Revoke a token, from the next request on."""
     identity = context.get(IdentityService)
     try:
-        identity.revoke_token(token_id, actor=context.principal.id)
+        identity.revoke_token_over_http(token_id, context.principal)
     except IdentityError:
         raise NotFound("There is no token of this id that could be revoked.") from None
     return json_response(render_token(identity.get_token(token_id)))

@@ -77,6 +77,9 @@ _COLUMNS = (
 _ENTRY = (LedgerEntryRow.population == ReleaseRow.population) & (LedgerEntryRow.sequence == ReleaseRow.sequence)
 _RELEASES = select(*_COLUMNS).join(LedgerEntryRow, _ENTRY)
 _BY_ID = Statement(_RELEASES.where(ReleaseRow.id == bindparam("id")))
+_FOLLOWING = Statement(
+    _RELEASES.where(ReleaseRow.id > bindparam("after")).order_by(ReleaseRow.id).limit(bindparam("count"))
+)
 _KEY = Statement(
     select(IdempotencyKeyRow.fingerprint, IdempotencyKeyRow.release_id, IdempotencyKeyRow.reservation_id).where(
         IdempotencyKeyRow.principal_id == bindparam("principal"), IdempotencyKeyRow.key == bindparam("key")
@@ -156,6 +159,11 @@ def find_release(connection: Connection, release_id: str) -> StoredRelease | Non
     """Return a release by id, or None."""
     row = _BY_ID.first(connection, id=release_id)
     return None if row is None else _release(row)
+
+
+def list_following(connection: Connection, after: str, count: int) -> list[StoredRelease]:
+    """Return so many releases after an id, in the order of ids."""
+    return [_release(row) for row in _FOLLOWING.all(connection, after=after, count=count)]
 
 
 def find_key(connection: Connection, principal_id: str, key: str) -> KnownKey | None:

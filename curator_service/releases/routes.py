@@ -34,6 +34,7 @@ from curator_service.releases.response_models import (
 from curator_service.releases.schemas import RESERVATION_EXAMPLE, ReservationRequest
 from curator_service.releases.service import ReleaseService
 from curator_service.releases.submission import AnswerKind, release_not_found
+from curator_service.releases.waiting import WAIT_MAX_S, waits_for_end
 
 router = APIRouter(prefix="/v1", tags=["releases"], responses=PROBLEM_RESPONSES)
 
@@ -59,6 +60,13 @@ _CHECKPOINT = {
     "the ledger was wound back.",
 }
 _KEY_PARAMETER["parameters"].append(_CHECKPOINT)
+_WAIT = {
+    "name": "Prefer",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string"},
+    "description": f"`wait=N`: answer when the job has ended, or after N seconds, {WAIT_MAX_S} at most.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +213,13 @@ def list_jobs(
     return json_response({"jobs": context.get(ReservationService).list_jobs(of=of)})
 
 
-@router.get("/jobs/{job_id}", summary="How a job stands", responses={200: {"model": JobAnswer}})
+@router.get(
+    "/jobs/{job_id}",
+    summary="How a job stands",
+    responses={200: {"model": JobAnswer}},
+    openapi_extra={"parameters": [_WAIT]},
+)
+@waits_for_end
 @endpoint(Action.READ_JOB)
 def get_job(
     context: RequestContext,
@@ -243,6 +257,7 @@ def _show_job(context: RequestContext, job: Reservation, dataset: Dataset, statu
     answer.headers["Location"] = f"/v1/jobs/{job.id}"
     if job.state == OPEN:
         answer.headers["Retry-After"] = "1"
+        answer.headers["Curator-Wait"] = str(WAIT_MAX_S)
     return answer
 
 

@@ -48,6 +48,10 @@ PAGE_BYTES_MAX = 2**20
 _RELEASE_ID_PATTERN = re.compile(r"rel_[0-9a-f]{24}")
 
 
+CHECKED_AT_ONCE = 100
+"""Stored answers that are held against the ledger in one go."""
+
+
 class ReleaseService:
     """Quotes and releases.
 
@@ -83,6 +87,7 @@ class ReleaseService:
         self.synchronous_s = synchronous_s
         self.pace = pace
         self.now = now
+        self._checked = ""
 
     def quote(self, prepared: Prepared, analyst: Principal) -> dict[str, Any]:
         """Return the price and the noise of a request, and what is stored already. Free; reads no rows."""
@@ -295,6 +300,22 @@ class ReleaseService:
                 return None
             found = derived
         return self._anchor_before_send(found), kind
+
+    def check_stored(self) -> None:
+        """Hold some stored answers against their entries, others with each call; seal the curator where one differs.
+
+        Nobody may ask for an answer that was changed, and purchases would go on beside it.
+        """
+        if self.ledger.guard.reason():
+            return
+        with self.database.read() as connection:
+            found = repository.list_following(connection, self._checked, CHECKED_AT_ONCE)
+        for release in found:
+            try:
+                self._check_backed(release)
+            except LedgerUnverified:  # it is sealed now, which the log says
+                return
+        self._checked = found[-1].id if len(found) == CHECKED_AT_ONCE else ""
 
     def _check_backed(self, release: StoredRelease) -> None:
         """Check that an answer is the one that an entry of this curator's states; seal the curator if not.

@@ -3,19 +3,26 @@
 import json
 import logging
 import re
+import sqlite3
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from support import Api, BrokenNoise, World, body, client_of, make_rows, open_world, problem
+from typer.testing import CliRunner
 
 from curator_service import __version__
 from curator_service.api.metrics import METHODS, OTHER
+from curator_service.cli.main import app as commands
 from curator_service.kinds.registry import KINDS
-from curator_service.kit import logs
+from curator_service.kit import db, logs
 from curator_service.kit.milestones import Milestone, note
 
 RELEASES, QUOTES = "/v1/datasets/cohort/releases", "/v1/datasets/cohort/quotes"
@@ -244,6 +251,86 @@ def test_rows_that_are_gone_are_not_ready(world: World) -> None:
     assert api.get("/readyz").json() == {"status": "not ready"}
 
 
+def ready(api: Api) -> str:
+    return str(api.get("/readyz").json()["status"])
+
+
+@pytest.fixture
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each look make a write of its own, which soon gives up."""
+    monkeypatch.setattr("curator_service.readiness.WRITTEN_EVERY_S", 0.0)
+    monkeypatch.setattr(db, "PROBE_MS", 200)
+
+
+@pytest.mark.usefixtures("unhurried")
+class TestAWriteOfItsOwn:
+    """`/readyz` is red where reads are answered and nothing can be released."""
+
+    def test_a_locked_database_is_not_ready_until_it_is_free(self, world: World) -> None:
+        api = world.api(None)
+        assert ready(api) == "ready"
+        with closing(sqlite3.connect(world.settings.data_dir / "curator.sqlite3")) as somebody:
+            somebody.execute("BEGIN IMMEDIATE")
+            assert ready(api) == "not ready"
+            found = CliRunner().invoke(commands, ["doctor"], env={"CURATOR_DATA_DIR": str(world.settings.data_dir)})
+            assert "takes no write" in " ".join(found.output.split())
+            assert world.api().get("/v1/datasets").status_code == 200
+            somebody.rollback()
+        assert ready(api) == "ready"
+
+    def test_a_crowd_that_commits_is_no_fault(self, world: World) -> None:
+        api, over = world.api(None), threading.Event()
+
+        def crowd() -> None:
+            """Hold the lock nearly always, and commit."""
+            with closing(sqlite3.connect(world.settings.data_dir / "curator.sqlite3", timeout=20)) as somebody:
+                somebody.isolation_level = None
+                while not over.is_set():
+                    somebody.execute("BEGIN IMMEDIATE")
+                    somebody.execute("INSERT INTO workers (id, beat) VALUES ('wrk_0', 0)")
+                    somebody.execute("DELETE FROM workers WHERE id = 'wrk_0'")
+                    time.sleep(0.05)
+                    somebody.execute("COMMIT")
+
+        crowds = [threading.Thread(target=crowd) for _ in range(4)]
+        for one in crowds:
+            one.start()
+        try:
+            assert {ready(api) for _ in range(20)} == {"ready"}
+        finally:
+            over.set()
+            for one in crowds:
+                one.join()
+
+    def test_a_line_of_writers_is_not_waited_in(self, world: World) -> None:
+        api = world.api(None)
+        database = world.apps[-1].state.curator.database
+        with database._in_line():
+            assert ready(api) == "ready"
+
+    @pytest.mark.postgres
+    def test_a_database_that_only_reads_is_not_ready(self, town: World) -> None:
+        api = town.api(None)
+        assert ready(api) == "ready"
+        database, name = town.apps[-1].state.curator.database, town.curator.database.url.database
+        for value, status in (("on", "not ready"), ("off", "ready")):
+            writing = {"autocommit": True, "options": "-c default_transaction_read_only=off"}
+            with psycopg.connect(str(town.settings.database_url), **writing) as connection:
+                connection.execute(f'ALTER DATABASE "{name}" SET default_transaction_read_only = {value}')
+            database.dispose()  # as after a failover
+            town.curator.database.dispose()
+            assert ready(api) == status
+            assert town.api().get("/v1/datasets").status_code == 200
+
+    def test_whoever_asks_makes_no_write_each_time(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("curator_service.readiness.WRITTEN_EVERY_S", 60.0)
+        api, made = world.api(None), []
+        database = world.apps[-1].state.curator.database
+        monkeypatch.setattr(database, "can_write", lambda _write: made.append(None) or True)
+        assert {ready(api) for _ in range(50)} == {"ready"}
+        assert len(made) == 1
+
+
 class TestRates:
     def test_a_principal_is_told_when_to_ask_again_and_others_are_served(self, tmp_path: Path) -> None:
         with open_world(tmp_path, requests_per_minute=3) as world:
@@ -285,3 +372,28 @@ class TestRates:
             problem(api.get("/v1/keys", token=world.tokens["ben"]), "too-many-requests", 429)  # unknown here as yet
             assert api.get("/v1/keys").status_code == 200
             assert api.get("/healthz", token=None).status_code == 200
+
+
+class TestProxies:
+    @pytest.mark.parametrize("proxy", ["*", "0.0.0.0/0", "10.0.0.1, ::/0"])
+    @pytest.mark.parametrize("last", ["198.51.100.7", "198.51.100.7:4711", "[2001:db8::1]:4711", "2001:db8::1"])
+    def test_where_any_address_is_a_proxy_the_nearest_one_says_who_asks(
+        self, tmp_path: Path, proxy: str, last: str
+    ) -> None:
+        """Whoever asks writes the first addresses, and the proxy that he reaches appends his own."""
+        with open_world(tmp_path, proxy=proxy, failures_per_minute=3) as world:
+            api = world.api(None)
+            statuses = [
+                api.get("/v1/me", token="wrong", headers={"X-Forwarded-For": f"203.0.113.{n}, 192.0.2.9, {last}"})
+                for n in range(5)
+            ]
+            assert [answer.status_code for answer in statuses] == [401, 401, 401, 429, 429]
+            others = {"X-Forwarded-For": "203.0.113.4, 198.51.100.8"}
+            assert api.get("/v1/me", token="wrong", headers=others).status_code == 401
+
+    def test_nobody_s_word_on_who_asks_is_taken_where_no_proxy_is_declared(self, tmp_path: Path) -> None:
+        with open_world(tmp_path, failures_per_minute=1) as world:
+            api = world.api(None)
+            for n, status in enumerate((401, 429)):
+                headers = {"X-Forwarded-For": f"203.0.113.{n}"}
+                assert api.get("/v1/me", token="wrong", headers=headers).status_code == status

@@ -233,6 +233,12 @@ def _identify(life: _Recorder) -> None:
     life.send(None, "get", "/v1/sign-in")
     life.world.tokens["mary"] = sign(claims(ga4gh_passport_v1=[visa()]))
     life.send("mary", "get", "/v1/me")
+    for sub in ("1", "2"):
+        life.world.tokens[sub] = sign(claims(sub=sub, azp="notebooks", oid="of-mary", tid="tenant"))
+        life.send(sub, "get", "/v1/me")
+    life.api.app.state.curator.identity.providers = providers(Documents(), now=life.world.clock, subject_claim="oid")
+    for sub in ("1", "2"):
+        life.send(sub, "get", "/v1/me")
     for path in ("/v1/admin/principals", "/v1/admin/tokens", "/v1/admin/register?limit=1000"):
         life.send("root", "get", path)
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import secrets
 import stat
 import sys
 import threading
@@ -17,9 +18,13 @@ from support import World
 from analyst_client import AuthenticationError, CuratorAdmin, CuratorClient, PermissionDeniedError
 from analyst_client.admin_command import main as administer
 from analyst_client.http import sign_in as signing_in
+from curator_service.approvals.problems import SecondAdminNeeded
+from curator_service.identity.oidc.code_flow import Transaction
+from curator_service.identity.repository import Principal
+from curator_service.kit.clock import utc_now
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "oidc"))
-from openid_provider import approve, run_provider
+from openid_provider import approve, follow, run_provider
 
 pytestmark = pytest.mark.slow
 AUDIENCE = "urn:curator:of-tests"
@@ -171,3 +176,47 @@ def test_a_token_for_another_audience_is_refused_by_the_curator(place: tuple[Wor
         pytest.raises(AuthenticationError),
     ):
         client.whoami()
+
+
+CALLBACK = "http://127.0.0.1/admin/sign-in/login/callback"
+
+
+@pytest.mark.parametrize("setting", [{}, {"subject_claim": "oid"}], ids=str)
+def test_one_person_to_whose_dashboard_the_provider_states_another_subject(
+    tmp_path: Path, setting: dict[str, str]
+) -> None:
+    """She proposes from a notebook, and approves at the dashboard; another officer is a second person."""
+    secret = tmp_path / "secret"
+    secret.write_text("of-tests-and-nobody-else", encoding="utf-8")
+    with run_provider(dashboard_subjects="pairwise") as issuer:
+        provider = {
+            "issuer": issuer, "name": "login", "audience": AUDIENCE, "client_id": "notebooks",
+            "scope": "openid offline_access release", "parameters": {"resource": AUDIENCE},
+            "browser": {"client_id": "dashboard", "client_secret_file": str(secret)},
+            "roles": {"auditors": ["privacy_officer"], "data-protection": ["privacy_officer"]}, **setting,
+        }  # fmt: skip
+        with serve_world(tmp_path / "world", providers=(provider,), public_url="http://127.0.0.1") as (world, url):
+            identity, approvals = world.curator.identity, world.curator.approvals
+
+            def at_the_dashboard(who: str) -> Principal:
+                flow = Transaction(secrets.token_urlsafe(32), CALLBACK)
+                assert identity.providers is not None
+                answer = follow(identity.providers.begin("login", flow, anew=False), who, CALLBACK)
+                found = identity.providers.complete("login", flow, answer["code"], answer["iss"], utc_now())
+                assert found is not None
+                return identity.admit(found.principal, found.told_at, found.recognition)
+
+            with CuratorAdmin.sign_in(url, show=typing_as("olga")) as admin:
+                proposal = admin.set_limit("town", {"mu": 2.0}, "more").id
+                asker = admin.whoami().name
+            olga = at_the_dashboard("olga")
+            assert (olga.name == asker) is bool(setting)
+            with pytest.raises(SecondAdminNeeded):
+                approvals.decide(proposal, olga, approve=True)
+            if setting:
+                assert approvals.decide(proposal, at_the_dashboard("audra"), approve=True).state == "approved"
+                return
+            with pytest.raises(SecondAdminNeeded, match="two applications"):
+                approvals.decide(proposal, at_the_dashboard("audra"), approve=True)
+            with CuratorAdmin.sign_in(url, show=typing_as("audra")) as admin:
+                assert admin.approve(proposal).state == "approved"

@@ -13,7 +13,7 @@ from typing import Any
 from unittest import mock
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from support import COLUMNS, World, csv_text, make_rows, manifest_text, open_population, open_world
+from support import COLUMNS, PERSONS, World, csv_text, make_rows, manifest_text, open_population, open_world
 
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
@@ -200,8 +200,8 @@ def _open_accounts(world: World) -> None:
     world.register("swapped", "swapped", swapped)
     world.register("pure", "pure", pure, columns=_NUMERIC)
     manifest, data = world.folder / "visits.toml", world.folder / "visits.csv"
-    subject = 'subject = "who"\nrows_per_subject = 3\nrow_capacity'
-    manifest.write_text(manifest_text("visits", "visits").replace("row_capacity", subject, 1), encoding="utf-8")
+    subject = 'subject = "who"\nrows_per_subject = 3'
+    manifest.write_text(manifest_text("visits", "visits").replace(PERSONS, subject), encoding="utf-8")
     data.write_text(csv_text([{"who": f"p{i // 4}", **row} for i, row in enumerate(visits)]), encoding="utf-8")
     world.curator.datasets.register(manifest, data, actor="operator:test")
     for dataset in world.curator.datasets.list_all():

@@ -15,7 +15,7 @@ import httpx
 import pytest
 from click.testing import Result
 from scenes import another_worker, register_private
-from support import World, body, client_of, make_rows, open_population, open_world, problem
+from support import TERMS, World, body, client_of, make_rows, open_population, open_world, problem
 from typer.testing import CliRunner
 
 from analyst_client import CuratorClient, ServiceError
@@ -164,7 +164,7 @@ class TestTheFiles:
             assert verified(tmp_path / str(number)) == 0
         page = Page(files["check.html"])
         assert {row[0] for row in page.rows if row[0].startswith("rel_")} == {*bought}
-        spent = next(row for row in page.rows if row[0] == "all under this permit so far")
+        spent = next(row for row in page.rows if row[0] == "charged and held under this permit so far")
         assert spent[3] == "0.02829"  # µ of two times 0.02, rounded up
 
     def test_of_a_permit_without_a_release(self, permitted: World, tmp_path: Path) -> None:
@@ -294,6 +294,34 @@ class TestThePage:
             assert page.fact("ended before its time").startswith("2026-03-01")
             assert (page.fact("purpose"), page.fact("people"), page.fact("datasets")) == ("nephrology", "ada", "cohort")
             assert any(row[2:] == ["ended", "olga", "olga", "the study is over"] for row in page.rows)
+
+    def test_a_share_of_right_guesses_is_of_a_limit_and_of_no_sum_of_charges(self, permitted: World) -> None:
+        text = Page(pack_of(permitted, buy(permitted))["check.html"])
+        guesses = {row[0]: row[5] for row in text.rows if len(row) == 6 and row[5].endswith(("%", "–"))}
+        assert guesses == {
+            "this release": "50.4%",
+            "charged and held under this permit so far": "–",
+            "the permit’s highest limit": "53.9%",
+            "charged and held of the population so far": "–",
+            "the population’s guarantee, its highest limit": "54.8%",
+        }
+        assert "The sum of the charges is no bound on what was learnt so far" in text.text
+        assert "that may ever be given about town under the highest limit so far" in text.text
+
+    def test_a_permits_limit_that_was_lowered_bounds_nothing_more_tightly(self, permitted: World) -> None:
+        release, permit = buy(permitted), permitted.tokens["permit"]
+        terms = TERMS | {"purpose": "nephrology", "limit": {"epsilon": 0.2, "delta": 1e-6}, "reason": "less"}
+        lowered = permitted.api("otto").post(f"/v1/permits/{permit}", json=terms)
+        assert lowered.status_code in {200, 202}, lowered.text
+        if lowered.status_code == 202:
+            approved = permitted.api("olga").post(f"/v1/admin/proposals/{lowered.json()['id']}/approve")
+            assert approved.status_code == 200
+        for subject in (release, permit):
+            page = Page(pack_of(permitted, subject)["check.html"])
+            (row,) = [row for row in page.rows if row[0] == "the permit’s highest limit"]
+            assert row[1] == "0.8"
+        details = json.loads(pack_of(permitted, permit)["dp-deployment.json"])["deployment"]["privacy_loss"]
+        assert details["privacy_parameters"]["epsilon"] == pytest.approx(0.8)
 
     def test_of_a_grant_at_the_machine(self, world: World) -> None:
         page = Page(pack_of(world, buy(world))["check.html"])
@@ -452,7 +480,10 @@ class TestTheRegistrysEntry:
         entry = check_entry(json.loads(files["dp-deployment.json"]))
         assert entry["dp_variant"]["variant_name"] == variant
         assert entry["privacy_loss"]["privacy_parameters"].keys() == members
-        assert "Laplace" in files["check.html"].decode()
+        page = Page(files["check.html"])
+        assert "Laplace" in page.text
+        (spent,) = [row for row in page.rows if row[0] == "charged and held of the population so far"]
+        assert spent[5] == ("52.5%" if accountant == "pure" else "–")  # under pure, e^0.1/(1 + e^0.1)
 
 
 class TestOverHttp:

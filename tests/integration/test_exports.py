@@ -2,9 +2,9 @@
 
 from support import World
 
-from curator_service.cli.catalogue import name_database
 from curator_service.datasets.exports.processing import Holdings, render_record
 from curator_service.datasets.hygiene import QuasiIdentifier, measure
+from curator_service.kit.db import name_database
 
 
 def test_a_record_names_grants_limits_and_the_database(both: World) -> None:

@@ -1,5 +1,6 @@
 """Jobs: what passes over rows may run while nobody waits; it is charged with its answer, or not at all."""
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from patience import wait_for
+from patience import scaled, wait_for
 from scenes import (
     ASYNC,
     QUOTES,
@@ -29,10 +30,10 @@ from curator_service.container import make_curator
 from curator_service.identity.policy import Role
 from curator_service.kinds.gram.schema import GramRequest
 from curator_service.kinds.registry import KINDS
-from curator_service.kit.problems import Unavailable
+from curator_service.kit.problems import TooManyRequests, Unavailable
 from curator_service.privacy.mechanism import ExactSums
 from curator_service.privacy.samplers import Distribution
-from curator_service.releases import jobs, preparation
+from curator_service.releases import jobs, preparation, waiting
 from curator_service.releases import response_time as response_timer
 from curator_service.releases.preparation import prepare
 from curator_service.releases.reservations import JobEnded
@@ -101,6 +102,78 @@ def test_a_job_says_where_it_is_holds_its_cost_and_becomes_a_release(gated: tupl
     assert (world.account().posted, world.account().pending) == (cost, 0)
     assert kinds(world) == ["reserve", "charge"]
     assert_sound(world)
+
+
+def wait_at(api: Api, job_id: str, wait_s: int = 20) -> Callable[[], Any]:
+    """Begin to wait for a job in one request."""
+    return in_background(lambda: api.get(f"/v1/jobs/{job_id}", headers={"Prefer": f"wait={wait_s}, respond-async"}))
+
+
+def is_waited_for(api: Api) -> bool:
+    return bool(api.app.state.job_waits._waiting)
+
+
+def test_whoever_waits_for_a_job_hears_of_its_end_and_holds_no_thread(gated: tuple[World, Gate]) -> None:
+    world, gate = gated
+    api, elsewhere = world.api(), world.api()  # another process than the one that works
+    asked = api.post(RELEASES, json=body(), key="k", headers=ASYNC)
+    assert asked.headers["curator-wait"] == "20"
+    job = asked.json()["id"]
+    gate.await_entry()
+    answers = [wait_at(elsewhere, job)]
+    wait_for(lambda: is_waited_for(elsewhere), "somebody waits")
+    assert elsewhere.app.state.curator.requests._held.total() == 0
+    gate.opened.set()
+    began = time.monotonic()
+    for answer in answers:
+        assert (answer().status_code, answer().json()["state"]) == (200, "done")
+    assert time.monotonic() - began < scaled(5)
+    assert not is_waited_for(elsewhere)
+    assert wait_at(elsewhere, job)().json()["state"] == "done"  # one that has ended is not waited for
+
+
+def test_a_wait_ends_with_its_time_and_with_the_server(slow: tuple[World, Gate]) -> None:
+    world, gate = slow
+    api, other, third = world.api(), world.api(), world.api()
+    job = submit(api)["id"]
+    gate.await_entry()
+    began = time.monotonic()
+    answer = wait_at(other, job, 1)()
+    assert (answer.json()["state"], answer.headers["retry-after"]) == ("running", "1")
+    assert 1.0 <= time.monotonic() - began < scaled(10)
+    stopped = wait_at(third, job)
+    wait_for(lambda: is_waited_for(third), "somebody waits")
+    loop = next(iter(third.app.state.job_waits._waiting)).get_loop()
+    loop.call_soon_threadsafe(third.app.state.job_waits.stop)
+    assert stopped().json()["state"] == "running"
+    assert wait_at(third, job)().json()["state"] == "running"  # and at once from then on
+
+
+@pytest.mark.parametrize("preference", ["", "wait", "wait=", "wait=x", "wait=-1", "wait=0", "wait=1.5", "waiting=20"])
+def test_what_states_no_time_is_answered_at_once(slow: tuple[World, Gate], preference: str) -> None:
+    world, _gate = slow
+    api = world.api()
+    job = submit(api)["id"]
+    with mock.patch.object(waiting.JobWaits, "wait") as waited:
+        assert api.get(f"/v1/jobs/{job}", headers={"Prefer": preference}).json()["state"] == "running"
+    assert not waited.called
+
+
+def test_nobody_waits_for_what_may_not_be_seen_nor_keeps_others_from_waiting(slow: tuple[World, Gate]) -> None:
+    world, gate = slow
+    with mock.patch.object(waiting, "WAITS_MAX", 2):
+        api, other = world.api(), world.api()
+    job = submit(api)["id"]
+    gate.await_entry()
+    problem(wait_at(world.api(None), job)(), "authentication-required", 401)
+    problem(wait_at(world.api(), f"job_{'0' * 24}")(), "not-found", 404)
+    first = wait_at(other, job)
+    wait_for(lambda: is_waited_for(other), "somebody waits")
+    places = other.app.state.job_waits._places
+    with pytest.raises(TooManyRequests):
+        places.acquire(next(iter(places._held)))  # a second one of the same principal is answered at once
+    gate.opened.set()
+    assert first().json()["state"] == "done"
 
 
 def test_a_request_becomes_a_job_by_what_it_declares_never_by_what_is_stored(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from unittest.mock import Mock
 import pytest
 from support import World, body, open_world
 
-from curator_service.cli.ledger import _verify_one
+from curator_service.cli.ledger import verify_one
 from curator_service.container import make_curator
 from curator_service.kinds.gram import plan as planning
 from curator_service.kinds.gram import sensitivity
@@ -21,7 +21,7 @@ from curator_service.kit.problems import RequestInvalid
 from curator_service.ledger.chain.entries import Checkpoint, canonical, entry_hash
 from curator_service.ledger.chain.signing import SigningError
 from curator_service.privacy.adjacency import Adjacency
-from curator_service.releases import audit, charges, publisher, routes
+from curator_service.releases import audit, charges, publisher, routes, service
 
 RELEASES = "/v1/datasets/cohort/releases"
 RESERVATIONS = "/v1/datasets/cohort/reservations"
@@ -243,7 +243,7 @@ def test_a_charge_for_half_of_its_sensitivity_is_found(
         assert world.curator.ledger.verify("town").ok
         place = world.entries()[-1]["sequence"]
         assert world.discrepancies() == [f"the sensitivities of sequence {place}"]
-        found = _verify_one(world.curator, "town")
+        found = verify_one(world.curator, "town")
         assert (found["ok"], found["bad_sequence"]) == (False, place)
         assert f"the sensitivities of sequence {place}" in found["reason"]
 
@@ -590,3 +590,20 @@ def test_replacing_every_hash_and_signature_is_still_found_by_the_holder_of_a_re
     assert not set(held) & {entry["entry_hash"] for entry in tampered.entries()}
     assert not set(held) & {receipt["entry_hash"] for receipt in receipts(tampered)}
     assert "which its anchor" in tampered.curator.ledger.guard.start()  # nor does the anchor
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 4, 100])
+def test_an_answer_that_was_edited_and_that_nobody_asks_for_ends_purchases(
+    tampered: World, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr(service, "CHECKED_AT_ONCE", at_once)
+    world, api = tampered, tampered.api()
+    rounds = 8 // at_once + 1
+    for _ in range(2 * rounds):
+        api.app.state.curator.releases.check_stored()
+    assert api.post(RELEASES, json=body(fresh=True), key="before").status_code == 201
+    tamper(world, "UPDATE releases SET answer = replace(answer, 'gram', 'gran') WHERE sequence = 6")
+    for _ in range(rounds):
+        api.app.state.curator.releases.check_stored()
+    assert api.post(RELEASES, json=body(fresh=True), key="after").status_code == 503
+    assert "is not what the ledger says of it" in world.curator.ledger.guard.reason()

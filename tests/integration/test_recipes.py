@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 import pytest
 from sklearn.linear_model import LinearRegression
-from support import Api, World, ZeroNoise, body, open_population, open_world, problem
+from support import PERSONS, Api, World, ZeroNoise, body, open_population, open_world, problem
 
 import analyst_client
 from analyst_client import OLS, AdaSSP, CuratorClient, EmpiricalBayes, Release
@@ -134,7 +134,8 @@ def manifest_of(name: str, bounds: dict[str, tuple[float, float]]) -> str:
         f'{{name = "{column}", type = "numeric", missing = "omit", lower = {float(low)!r}, upper = {float(high)!r}}}'
         for column, (low, high) in bounds.items()
     )
-    return f'name = "{name}"\npopulation = "olmsted"\nrow_capacity = 20_000\ncolumns = [{", ".join(columns)}]\n'
+    head = f'name = "{name}"\npopulation = "olmsted"\nrow_capacity = 20_000\n{PERSONS}\n'
+    return f"{head}columns = [{', '.join(columns)}]\n"
 
 
 def declared(dataset: str) -> dict[str, tuple[float, float]]:

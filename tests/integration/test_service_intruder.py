@@ -15,6 +15,7 @@ import pytest
 from dashboard_worlds import Person
 from scenes import ASYNC, QUOTES, RELEASES, Gate, another_worker, await_job, box, register_private
 from support import (
+    PERSONS,
     World,
     body,
     csv_text,
@@ -316,9 +317,7 @@ def test_a_dataset_that_changes_for_a_moment_sells_nothing(town: World, change: 
 def test_rows_per_person_that_change_for_a_moment_sell_nothing(town: World) -> None:
     rows = [{**row, "pid": str(i // 4)} for i, row in enumerate(make_rows(80, seed=5))]
     manifest, data = town.folder / "visits.toml", town.folder / "visits.csv"
-    declared = manifest_text("visits").replace(
-        "row_capacity", 'subject = "pid"\nrows_per_subject = 100\nrow_capacity', 1
-    )
+    declared = manifest_text("visits").replace(PERSONS, 'subject = "pid"\nrows_per_subject = 100')
     manifest.write_text(declared, encoding="utf-8")
     data.write_text(csv_text(rows), encoding="utf-8")
     dataset = town.curator.datasets.register(manifest, data, actor="operator:test").id

@@ -18,7 +18,7 @@ import psycopg
 import pytest
 import statsmodels.datasets
 from served_worlds import serve_world
-from support import World, fresh_database
+from support import PERSONS, World, fresh_database
 from typer.testing import CliRunner
 
 from analyst_client import AdaSSP, CuratorClient
@@ -41,6 +41,7 @@ class Study:
     table: str = ""
     separator: str = ","
     quote: str = '"'
+    unit: str = PERSONS
 
     def frame(self) -> pd.DataFrame:
         return pd.read_csv(FOLDER / self.path, sep=self.separator, quotechar=self.quote)
@@ -62,10 +63,11 @@ STUDIES = {
             "popul": (0, 1000), "TVnews": (0, 7), "selfLR": (1, 7), "ClinLR": (1, 7), "DoleLR": (1, 7), "PID": (0, 6),
             "age": (18, 90), "educ": (1, 7), "income": (1, 24),
         },
-        ["vote", "selfLR"],
-        "PID",
+        ["vote"],
+        "selfLR",
         separator="\t",
         quote="'",
+        unit=f'{PERSONS}\nnot_persons = ["PID"]',  # a party, not a person
     ),
     "modechoice": Study(
         "modechoice/modechoice.csv",
@@ -120,9 +122,10 @@ def source(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
         yield ["--sql", str(query), "--database", "hospital"]
 
 
-def fill_in(text: str, bounds: dict[str, tuple[float, float]]) -> str:
-    """Fill in bounds of the columns that have none, from what is known of each; and nothing else."""
+def fill_in(text: str, bounds: dict[str, tuple[float, float]], unit: str = PERSONS) -> str:
+    """Fill in bounds, from what is known of each column, and whose rows they are; nothing else."""
     head, *columns = text.split("[[columns]]\n")
+    head = head if "\nsubject =" in head else f"{unit}\n{head}"
     for place, column in enumerate(columns):
         if "# lower =" in column:
             lower, upper = bounds[column.split('"')[1]]
@@ -146,7 +149,7 @@ def test_from_a_file_to_a_first_fit(
     drafted = ["manifest", "draft", *data, "--name", name, "--population", name, "--row-capacity", "30000"]
     curator(*drafted, "--out", str(manifest))
     assert "needs lower and upper" in curator("manifest", "check", str(manifest), *data, code=1)
-    manifest.write_text(fill_in(manifest.read_text(encoding="utf-8"), study.bounds), encoding="utf-8")
+    manifest.write_text(fill_in(manifest.read_text(encoding="utf-8"), study.bounds, study.unit), encoding="utf-8")
     curator("populations", "create", name, "--adjacency", "add_remove", "--epsilon", "30", "--delta", "1e-6")
     assert "fine: `curator datasets add`" in curator("manifest", "check", str(manifest), *data)
     assert "registered" in curator("datasets", "add", str(manifest), *data)

@@ -1,17 +1,19 @@
 """What a person who asks is told: never less than was spent, of nobody else, and nothing that a page could run."""
 
 import json
+import math
 import re
 from contextlib import suppress
 from datetime import timedelta
 from html.parser import HTMLParser
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import pytest
 from click.testing import Result
 from rows_on_disk import write_former
-from support import World, body, make_rows, open_population
+from support import ADMIN, World, body, make_rows, open_population
 from test_subjects import CANARY, MANIFEST, VISITS, register
 from typer.testing import CliRunner
 
@@ -68,6 +70,17 @@ def release(world: World, dataset: str, mu: float, **changes: Any) -> dict[str, 
 
 def cost(answer: dict[str, Any]) -> int:
     return int(answer["cost"]["units"])
+
+
+def set_limit(world: World, mu: float) -> None:
+    """Set the limit of the clinic; a raise is approved by a second admin."""
+    world.add_token("rita", *ADMIN)
+    asked = {"limit": {"mu": mu}, "reason": "a test"}
+    answer = world.api("root").post("/v1/admin/populations/clinic/limits", json=asked)
+    assert answer.status_code in {200, 202}, answer.text
+    if answer.status_code == 202:
+        approved = world.api("rita").post(f"/v1/admin/proposals/{answer.json()['id']}/approve")
+        assert approved.status_code == 200, approved.text
 
 
 def page(world: World, *arguments: str, identifier: str = CANARY) -> Result:
@@ -263,14 +276,44 @@ class TestWhatCounts:
 class TestPages:
     def test_the_number_is_the_bound_rounded_up(self, clinic: World) -> None:
         register(clinic, "visits", "clinic")
-        release(clinic, "visits", 0.5)
         found = access(clinic)
-        assert percent_up(best_guess(found.spent)) == "60"  # Φ(1/4) = 59.87 %
+        # Nobody can search town and valley, so their limits count as well.
+        total = sum(exposure.ever for exposure in found.exposures) / MU_SQUARED
+        assert 0.70 < NormalDist().cdf(math.sqrt(total) / 2) < 0.71
+        assert percent_up(best_guess(found.ever)) == "71"
         english, german, officer = pages(clinic)
-        assert "at most 60 times out of 100" in english
-        assert "höchstens 60-mal von 100" in german
-        assert "59.9%" in officer
-        assert f"can then grow to {percent_up(best_guess(found.ever))}, but not beyond" in english
+        assert "at most 71 times out of 100" in english
+        assert "höchstens 71-mal von 100" in german
+        assert "69.2%" in officer  # Φ(1/2) = 69.15 %, of the clinic alone
+
+    def test_the_number_is_over_all_that_may_be_answered_and_not_over_what_was(self, clinic: World) -> None:
+        register(clinic, "visits", "clinic")
+        before = pages(clinic)
+        release(clinic, "visits", 0.5)
+        english, german, officer = pages(clinic)
+        for page, first in zip((english, german), before, strict=False):
+            assert re.findall(r"<strong>.*</strong>", page) == re.findall(r"<strong>.*</strong>", first)
+        assert "all answers that may ever be given under the limit of today, 1 March 2026" in english
+        assert "Only two people in charge of these data together can raise the limit." in english
+        assert "unter der heutigen Grenze (1. März 2026)" in german
+        assert "over all that may ever be answered under the limits of 2026-03-01T" in officer
+        assert "59.9%" not in officer  # Φ(1/4), of the 0.5 that was charged
+        assert "The sum of the charges is no bound on what was learnt so far" in officer
+
+    def test_a_limit_that_was_lowered_after_answers_makes_no_number_smaller(self, clinic: World) -> None:
+        register(clinic, "visits", "clinic")
+        release(clinic, "visits", 0.5)
+        before = best_guess(access(clinic).ever)
+        set_limit(clinic, 0.5)
+        assert clinic.account("clinic").limit == MU_SQUARED // 4
+        assert best_guess(access(clinic).ever) == before
+
+    def test_a_limit_that_is_raised_makes_the_number_larger(self, clinic: World) -> None:
+        register(clinic, "visits", "clinic")
+        set_limit(clinic, 2.0)
+        found = exposure(clinic)
+        assert found is not None
+        assert found.ever == 4 * MU_SQUARED
 
     def test_a_person_in_several_populations_is_told_the_sum(self, clinic: World) -> None:
         open_population(clinic.curator, "lab", Price(epsilon=1.0), accountant="pure")

@@ -148,6 +148,20 @@ def test_the_command_says_what_is_held_and_what_the_budget_promises(world: World
         "dataset": "visits", "population": "town", "rows": 3, "rows_that_count": 2,
     }  # fmt: skip
     assert json.loads(run(world, "find", "--json", identifier="nobody").stdout) == []
+
+
+def test_the_command_says_how_a_person_of_several_columns_is_named(world: World) -> None:
+    text = MANIFEST.replace('subject = "patient"', 'subject = ["site", "patient"]')
+    manifest, data = world.folder / "sites.toml", world.folder / "sites.csv"
+    manifest.write_text(text.format(name="sites", population="town"))
+    header, *lines = VISITS.splitlines()
+    data.write_text("\n".join([f"site,{header}", *(f"north,{line}" for line in lines)]) + "\n")
+    world.curator.datasets.register(manifest, data, actor="operator:test")
+    said = "not searched: sites, where a person is 'site', 'patient': give one value of each, tabs between"
+    assert said in run(world, "find", identifier=CANARY).stderr
+    result = run(world, "find", identifier=f"North\t{CANARY}")
+    assert "not searched: sites" not in result.stderr
+    assert "sites" in result.stdout
     assert "no row of this person is stored" in run(world, "find", identifier="nobody").stdout
     assert run(world, "find", identifier=" ").exit_code == 1
 

@@ -64,6 +64,74 @@ class TestSomebodyWhoMakesTokens:
         assert len(world.entries()) == count
         assert world.api("otto").post(f"/v1/admin/proposals/{asked}/approve").status_code == 200
 
+    def ask_for_puppet(self, world: World) -> str:
+        world.add_token("olga", Role.OPERATOR, Role.PRIVACY_OFFICER)
+        world.add_token("otto", Role.PRIVACY_OFFICER)
+        world.add_token("puppet", Role.ANALYST)
+        return str(world.api("ada").post("/v1/permits", json=ASKED).json()["id"])
+
+    @pytest.mark.parametrize("rotated", [False, True])
+    def test_approves_nothing_by_which_such_a_one_gains(self, both: World, rotated: bool) -> None:
+        world, asked = both, self.ask_for_puppet(both)
+        olga = world.api("olga")
+        made = olga.post("/v1/admin/tokens", json=PUPPET, key=KEY).json()
+        if rotated:
+            made = olga.post("/v1/me/token/rotate", json={}, token=made["token"]).json()
+        olga.post(f"/v1/admin/tokens/{made['id']}/revoke")
+        refused = problem(olga.post(f"/v1/admin/proposals/{asked}/approve"), "second-admin-needed", 403)
+        assert "token of somebody who gains" in refused["detail"]
+        assert world.api("otto").post(f"/v1/admin/proposals/{asked}/approve").status_code == 200
+
+    def test_makes_no_token_of_somebody_for_whom_she_approved(self, both: World) -> None:
+        world, asked = both, self.ask_for_puppet(both)
+        olga = world.api("olga")
+        assert olga.post(f"/v1/admin/proposals/{asked}/approve").status_code == 200
+        refused = problem(olga.post("/v1/admin/tokens", json=PUPPET, key=KEY), "request-invalid", 422)
+        assert "approved" in refused["detail"]
+        assert world.api("root").post("/v1/admin/tokens", json=PUPPET, key=KEY).status_code == 201
+
+    def test_raises_no_limit_of_which_such_a_one_spends(self, both: World) -> None:
+        world, asked = both, self.ask_for_puppet(both)
+        otto, olga = world.api("otto"), world.api("olga")
+        assert otto.post(f"/v1/admin/proposals/{asked}/approve").status_code == 200
+        raised = otto.post("/v1/admin/populations/town/limits", json=RAISE).json()["id"]
+        assert olga.post("/v1/admin/tokens", json=PUPPET, key=KEY).status_code == 201
+        problem(olga.post(f"/v1/admin/proposals/{raised}/approve"), "second-admin-needed", 403)
+
+    def test_makes_no_token_of_somebody_whose_limit_she_raised(self, both: World) -> None:
+        world, asked = both, self.ask_for_puppet(both)
+        otto, olga = world.api("otto"), world.api("olga")
+        assert otto.post(f"/v1/admin/proposals/{asked}/approve").status_code == 200
+        raised = otto.post("/v1/admin/populations/town/limits", json=RAISE).json()["id"]
+        assert olga.post(f"/v1/admin/proposals/{raised}/approve").status_code == 200
+        problem(olga.post("/v1/admin/tokens", json=PUPPET, key=KEY), "request-invalid", 422)
+
+    @pytest.mark.parametrize("role", [Role.PRIVACY_OFFICER, Role.STEWARD, Role.OPERATOR])
+    @pytest.mark.parametrize("row", ["there", "gone", "another role"])
+    def test_an_operator_revokes_no_token_of_those_who_decide(self, both: World, role: Role, row: str) -> None:
+        world = both
+        world.add_token("otto", Role.PRIVACY_OFFICER)
+        world.add_token("oscar", Role.OPERATOR)
+        token = world.add_token("victim", role)
+        one = token.split("_")[1]
+        if row == "gone":
+            world.sql(f"UPDATE tokens SET id = 'kept' WHERE id = '{one}'")
+        elif row != "there":
+            world.sql("UPDATE principals SET roles = 'analyst' WHERE name = 'victim'")
+        count = len(acts(world))
+        problem(world.api("oscar").post(f"/v1/admin/tokens/{one}/revoke"), "permission-denied", 403)
+        assert len(acts(world)) == count
+        if row != "gone":
+            answer = Person(world, "oscar").submit("/admin/tokens", f"/admin/tokens/{one}/revoke")
+            assert answer.status_code == 403
+        world.sql(f"UPDATE tokens SET id = '{one}' WHERE id = 'kept'")
+        assert world.api("otto").post(f"/v1/admin/tokens/{one}/revoke").status_code == 200
+        assert world.api(None).get("/v1/me", token=token).status_code == 401
+
+    def test_an_operator_revokes_a_token_of_her_own(self, both: World) -> None:
+        one = both.add_token("oscar", Role.OPERATOR).split("_")[1]
+        assert both.api("oscar").post(f"/v1/admin/tokens/{one}/revoke").status_code == 200
+
     def test_makes_none_for_whoever_was_appointed_in_the_meantime(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:

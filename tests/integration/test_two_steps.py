@@ -66,7 +66,7 @@ def test_two_steps_cost_the_price_and_the_same_call_nothing(client: CuratorClien
     assert release.cost is not None
     assert norms.cost.mu == pytest.approx(4.0 * math.sqrt(SHARE), rel=1e-6)
     assert release.cost.mu == pytest.approx(4.0 * math.sqrt(1.0 - SHARE), rel=1e-6)
-    told = dict(SSP().fit(release).summary().facts)["privacy spent"]
+    told = dict(SSP().fit(release).summary().facts)["privacy charged"]
     assert told == f"ε = {number(epsilon_of(gdp_delta, 4.0, 1e-6))} at δ = 1e-06"  # of both steps
     assert "cost of row lengths" in str(release)
     again = client.release("cohort", FEATURES, **ASKED)

@@ -61,8 +61,8 @@ def install() -> Path:
 
 
 @contextmanager
-def run_provider(*, access_token_s: int = 600) -> Iterator[str]:
-    """Run the provider, and yield its issuer."""
+def run_provider(*, access_token_s: int = 600, dashboard_subjects: str = "public") -> Iterator[str]:
+    """Run the provider, and yield its issuer; with pairwise subjects it states another `sub` to the dashboard."""
     folder, node = install(), find_program("node")
     assert node is not None
     shutil.copy(HERE / "provider.mjs", folder / "provider.mjs")
@@ -72,7 +72,11 @@ def run_provider(*, access_token_s: int = 600) -> Iterator[str]:
     process = subprocess.Popen(
         [*node, "provider.mjs", str(port)],
         cwd=folder,
-        env={"PATH": os.environ["PATH"], "ACCESS_TOKEN_S": str(access_token_s)},
+        env={
+            "PATH": os.environ["PATH"],
+            "ACCESS_TOKEN_S": str(access_token_s),
+            "DASHBOARD_SUBJECTS": dashboard_subjects,
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -124,4 +128,22 @@ def approve(address: str, who: str) -> str:
             filled = form.fields | {name: who for name in ("login", "password") if name in form.fields}
             page = browser.post(page.url.join(form.action), data=filled)
             assert page.status_code < 500, page.text
+        raise AssertionError(f"the pages do not end: {page.text[:500]}")
+
+
+def follow(address: str, who: str, back_to: str) -> dict[str, str]:
+    """Open the address to which the curator sends a browser, sign in, and return what the provider answers with."""
+    with httpx.Client(trust_env=False) as browser:
+        page = browser.get(address)
+        for _ in range(20):
+            if page.has_redirect_location:
+                following = page.url.join(page.headers["location"])
+                if str(following).startswith(back_to):
+                    return dict(following.params)
+                page = browser.get(following)
+                continue
+            form = _Form(page.text)
+            assert form.action is not None, page.text
+            filled = form.fields | {name: who for name in ("login", "password") if name in form.fields}
+            page = browser.post(page.url.join(form.action), data=filled)
         raise AssertionError(f"the pages do not end: {page.text[:500]}")

@@ -6,6 +6,9 @@ const port = Number(process.argv[2]);
 const issuer = `http://127.0.0.1:${port}`;
 const DEVICE = 'urn:ietf:params:oauth:grant-type:device_code';
 
+// As Entra ID has them: `oid` is the same at each application, of one tenant.
+const described = (sub) => ({ groups: GROUPS[sub], name: `Dr ${sub}`, oid: `oid-of-${sub}`, tid: 'a-tenant' });
+
 const provider = new Provider(issuer, {
   clients: [
     {
@@ -22,8 +25,11 @@ const provider = new Provider(issuer, {
       application_type: 'native', // may come back to any port of this machine
       token_endpoint_auth_method: 'client_secret_basic',
       redirect_uris: ['http://127.0.0.1/admin/sign-in/login/callback'],
+      subject_type: process.env.DASHBOARD_SUBJECTS ?? 'public',
     },
   ],
+  subjectTypes: ['public', 'pairwise'],
+  pairwiseIdentifier: (_, sub, client) => `${client.clientId}-of-${sub}`,
   cookies: { keys: ['a key of tests'] },
   scopes: ['openid', 'offline_access'],
   features: {
@@ -41,13 +47,13 @@ const provider = new Provider(issuer, {
       }),
     },
   },
-  claims: { openid: ['sub', 'groups', 'name'] },
+  claims: { openid: ['sub', 'groups', 'name', 'oid', 'tid'] },
   conformIdTokenClaims: false,
   findAccount: (_, sub) =>
     sub in GROUPS
-      ? { accountId: sub, claims: () => ({ sub, groups: GROUPS[sub], name: `Dr ${sub}` }) }
+      ? { accountId: sub, claims: () => ({ sub, ...described(sub) }) }
       : undefined,
-  extraTokenClaims: (_, token) => ({ groups: GROUPS[token.accountId], name: `Dr ${token.accountId}` }),
+  extraTokenClaims: (_, token) => described(token.accountId),
   issueRefreshToken: () => true,
   rotateRefreshToken: true,
 });

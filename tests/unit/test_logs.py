@@ -1,7 +1,9 @@
 """A line of the log: what is listed and nothing else, whoever logs."""
 
+import errno
 import json
 import logging
+import os
 import subprocess
 import sys
 import threading
@@ -47,6 +49,26 @@ def test_of_the_server_below_an_error_its_starts_and_stops_are_told() -> None:
     line = json.loads(line_of("uvicorn.error", logging.INFO, "Started server process [%d]", 7))
     assert line["message"] == "Started server process [7]"
     assert "message" not in json.loads(line_of("uvicorn.error", 5, CANARY))  # its trace has addresses with queries
+
+
+def test_what_the_system_refused_is_told_in_the_system_s_words(form: str) -> None:
+    error = OSError(errno.EADDRINUSE, CANARY, f"/{CANARY}")
+    for line in (
+        line_of("uvicorn.error", logging.ERROR, error, form=form),  # type: ignore[arg-type]
+        line_of("asyncio", logging.ERROR, f"{CANARY} %s", error, form=form),
+        line_of("asyncio", logging.ERROR, CANARY, form=form, exc_info=(OSError, error, None)),
+    ):
+        assert os.strerror(errno.EADDRINUSE) in line
+        assert CANARY not in line
+
+
+def test_of_the_server_s_errors_those_that_quote_nothing_are_told() -> None:
+    for text in (
+        "Application startup failed. Exiting.",
+        "Child process [7] failed to start, stopping the parent process.",
+    ):
+        assert json.loads(line_of("uvicorn.error", logging.ERROR, text))["message"] == text
+        assert "message" not in json.loads(line_of("uvicorn.error", logging.ERROR, f"{text} {CANARY}"))
 
 
 def test_a_field_that_is_not_listed_is_dropped(form: str) -> None:

@@ -20,7 +20,7 @@ from curator_service.kit.html import Markup
 from curator_service.kit.names import NAME
 from curator_service.kit.problems import NotFound, Problem
 from curator_service.ledger.repository import Population
-from curator_service.ledger.schemas import render_budget
+from curator_service.ledger.schemas import describe_spent, render_budget
 from curator_service.ledger.service import LedgerService
 from curator_service.permits.spending import By, Spent, list_spent, render_spent
 
@@ -114,6 +114,7 @@ def _show(context: PageContext, population: Population, problem: Problem | None 
         account=make_account(context, population),
         lengths=expected_lengths(population, sorted({*ROWS, rows} - {0})),
         rows=rows,
+        spent_says=describe_spent(population.accountant),
         months=[render_spent(month) for month in months],
         parts=parts,
         parts_found=parts_found,

@@ -54,7 +54,7 @@ def _describe_revocation(context: PageContext, token_id: str) -> tuple[str, list
 def revoke(context: PageContext, token_id: str) -> Response:
     """Revoke a token; sessions that began with it end."""
     try:
-        context.services.identity.revoke_token(token_id, actor=context.principal.id)
+        context.services.identity.revoke_token_over_http(token_id, context.principal)
     except IdentityError:
         raise NotFound("There is no token of this id that could be revoked.") from None
     return go_to("/admin/tokens?done=revoked")

@@ -10,11 +10,12 @@ from curator_service.datasets.access import Access, Answer, Exposure
 from curator_service.datasets.manifest import ColumnDeclaration
 from curator_service.datasets.repository import Dataset
 from curator_service.kit.html import Markup, element, escape, fill, join, page, said
+from curator_service.ledger.schemas import describe_spent
 from curator_service.privacy.accountant import Accountant
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.conversions import UNITS_PER_ONE
 from curator_service.privacy.design import ColumnType, MissingRule
-from curator_service.privacy.guessing import EVEN, Spending, best_guess, number_up, percent_up
+from curator_service.privacy.guessing import EVEN, Limits, best_guess, number_up, percent_up
 
 KINDS = {
     "gram": "sums for regression models",
@@ -95,8 +96,10 @@ _LIMITS = (
     "Rows of a person beyond those that count are stored, and are in no answer.",
     "Several populations add up, as the last line does. So do curators elsewhere, of which nothing is known here.",
     "Whoever administers the machine, its disks or its backups can read rows: this bound is about answers alone.",
-    "Amounts that are held for running work or for a study count as spent, and so does all that was ever written off "
+    "Amounts that are held for running work or for a study count as charged, and so does all that was ever written off "
     "after a restore. Charges since the first entry below count whatever dataset they were for.",
+    "A limit that is raised above the highest so far changes the bound. It takes two people, and an entry in the "
+    "ledger.",
 )
 
 
@@ -160,7 +163,7 @@ def _summary(access: Access) -> list[Markup]:
         parts.append(
             element(
                 "p",
-                "Rows may have been there and have been removed. So the bound counts everything that was ever spent. "
+                "Rows may have been there and have been removed. So the bound counts everything since the first entry. "
                 "It holds for whoever was in these data at any time, and for whoever never was.",
             )
         )
@@ -190,7 +193,7 @@ def _dataset(dataset: Dataset, access: Access, records: Mapping[str, Mapping[str
         ("data subjects", _declared(record["data_subjects"])),
         ("provenance", _declared(None if catalogue is None else catalogue.provenance)),
         ("retention", _period(record["retention"])),
-        ("told apart by", said(str(manifest.subject))),
+        ("told apart by", said(", ".join(manifest.subject_columns) or "None")),
         ("identifier", _IDENTIFIED if dataset.id in access.identified else "not stored, but for a keyed pseudonym"),
         ("version", f"{dataset.version}, since {dataset.cut_at or 'a restore'}; the next one {access.due[dataset.id]}"),
         *(
@@ -274,24 +277,25 @@ def _bound(access: Access) -> list[Markup]:
     lines = [
         (
             said(exposure.population.name),
-            _account(exposure.population.accountant, exposure.spent),
-            *_guesses(access.spent[i : i + 1]),
-            *_guesses(access.ever[i : i + 1])[:1],
+            _account(exposure.population.accountant, exposure.ever),
+            *_guesses(access.ever[i : i + 1]),
         )
         for i, exposure in enumerate(access.exposures)
     ]
-    total = ("all together", "", *_guesses(access.spent), *_guesses(access.ever)[:1])
-    heads = ("population", "spent", "1 to 1", "1 to 9", "1 to 99", "1 to 1, at today's limit")
+    total = ("all together", "", *_guesses(access.ever))
+    heads = ("population", "may ever be charged", "1 to 1", "1 to 9", "1 to 99")
+    caption = f"Share of right guesses, at most, over all that may ever be answered under the limits of {access.as_of}"
     return [
-        element("h2", "What anybody can have learnt"),
+        element("h2", "What anybody can learn"),
         element(
             "p",
-            "Whoever knows everything but this person's rows, and reads every answer, guesses which of two stories is "
-            "true: the person is in the data or not, or, under replace_one, has one set of values or another. Before "
-            "any answer, the odds of the stories are those at the head of a column. With all answers the guess is "
-            "right in at most this share of cases; without any, in 50%, 90% and 99%. Everything is rounded up.",
+            "Somebody knows everything but this person's rows, and reads every answer, also those that may still be "
+            "given. They guess which of two stories is true: the person is in the data or not, or, under replace_one, "
+            "has one set of values or another. Before any answer, the odds of the stories are those at the head of a "
+            "column. With all answers the guess is right in at most this share of cases; without any, in 50%, 90% and "
+            "99%. Everything is rounded up.",
         ),
-        _table("Share of right guesses, at most", heads, [*lines, total], figures=range(2, 6), total=True),
+        _table(caption, heads, [*lines, total], figures=range(2, 5), total=True),
         element(
             "p",
             "With a probability p ≤ 1/2 of the rarer story before: (1 − p) + p δ(ln((1 − p)/p)), δ(ε) that of the "
@@ -301,29 +305,30 @@ def _bound(access: Access) -> list[Markup]:
     ]
 
 
-def _guesses(spending: Spending) -> tuple[str, ...]:
-    return tuple(f"{percent_up(best_guess(spending, prior), 1)}%" for prior in _PRIORS)
+def _guesses(limits: Limits) -> tuple[str, ...]:
+    return tuple(f"{percent_up(best_guess(limits, prior), 1)}%" for prior in _PRIORS)
 
 
 def _population(exposure: Exposure) -> list[Markup]:
     population = exposure.population
-    spent = population.view(exposure.spent)
+    most = population.view(exposure.ever)
     began = f"entry {exposure.since} of {exposure.since_time}, the first about rows that may have held the person"
-    odds = math.exp(spent.epsilon) + spent.delta / _FALSE_ALARMS if spent.epsilon < 700 else math.inf
+    odds = math.exp(most.epsilon) + most.delta / _FALSE_ALARMS if most.epsilon < 700 else math.inf
     told = f"{number_up(odds)} times what they were" if odds < math.inf else "without a bound"
     facts: list[tuple[str, str]] = [
         ("adjacency", f"{population.adjacency}: {_PROTECTED[population.adjacency]}"),
         ("accountant", f"{population.accountant.name}: {_FORMULAS[population.accountant.name]}"),
         ("ledger", fill("as of entry {n}, {head}", n=str(population.sequence), head=element("code", population.head))),
         ("counted from", began if exposure.since else "nothing but what was written off"),
-        ("spent since", _account(population.accountant, exposure.spent)),
+        ("charged and held since", _account(population.accountant, exposure.spent)),
         ("of it held", _account(population.accountant, exposure.held)),
         ("of it written off before", _account(population.accountant, exposure.written_off)),
-        ("can grow to", _account(population.accountant, exposure.ever)),
-        ("spent and held in all", _account(population.accountant, population.posted + population.pending)),
+        ("what these sums say", describe_spent(population.accountant)),
+        ("charged and held in all", _account(population.accountant, population.posted + population.pending)),
         ("limit", _account(population.accountant, population.limit)),
         ("highest limit ever", f"{_account(population.accountant, population.highest_limit)}: that of the guarantee"),
-        ("spent, as (ε, δ)", f"ε = {number_up(spent.epsilon)}, δ = {spent.delta:g}"),
+        ("may ever be charged since", f"{_account(population.accountant, exposure.ever)}, up to the highest limit"),
+        ("that, as (ε, δ)", f"ε = {number_up(most.epsilon)}, δ = {most.delta:g}"),
         (
             "odds",
             f"where a rule says “in” wrongly of {_FALSE_ALARMS:.0%} or more of those who are not, and has said it of "

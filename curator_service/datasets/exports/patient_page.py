@@ -141,10 +141,10 @@ def _released(access: Access, words: Words) -> list[Markup]:
 
 
 def _learnt(access: Access, words: Words) -> list[Markup]:
-    now, ever = (percent_up(best_guess(spending)) for spending in (access.spent, access.ever))
+    most = percent_up(best_guess(access.ever))
     is_replaced = any(_is_replaced(exposure) for exposure in access.exposures)
-    comparison = {"50": words.useless, "100": words.no_promise}.get(now, words.coin)
-    beside = [words.ever_same if now == ever else words.ever.format(percent=ever)]
+    comparison = {"50": words.useless, "100": words.no_promise}.get(most, words.coin)
+    beside = [words.ever.format(date=_date(access.as_of, words))]
     if is_replaced:
         beside.append(words.public_count)
     if not access.held:
@@ -152,7 +152,7 @@ def _learnt(access: Access, words: Words) -> list[Markup]:
     return [
         element("h2", words.learnt),
         element("p", words.guess_values if is_replaced else words.guess_presence),
-        element("div", element("strong", words.number.format(percent=now)), element("p", comparison), class_="number"),
+        element("div", element("strong", words.number.format(percent=most)), element("p", comparison), class_="number"),
         element("p", " ".join(beside)),
     ]
 

@@ -45,7 +45,6 @@ class Words:
     useless: str
     no_promise: str
     ever: str
-    ever_same: str
     public_count: str
     removed: str
     rights: str
@@ -92,19 +91,21 @@ ENGLISH = Words(
     answers="Since your data came in, researchers got {count} answers of this sort, from {first} to {last}.",
     answers_one="Since your data came in, researchers got one answer of this sort, on {first}.",
     answers_none="Since your data came in, researchers got no answer of this sort.",
-    learnt="What anybody can have learnt about you",
+    learnt="What anybody can learn about you",
     guess_presence="Imagine somebody who knows everything about everybody, except whether you are in these data. They "
-    "read every answer that was ever given. Then they guess whether you are in or not. They are right",
+    "read every answer that was given, and every answer that may still be given. Then they guess whether you are in "
+    "or not. They are right",
     guess_values="Imagine somebody who knows everything about everybody else, and sees your true data beside invented "
-    "data. They read every answer that was ever given. Then they guess which of the two is true. They are right",
+    "data. They read every answer that was given, and every answer that may still be given. Then they guess which of "
+    "the two is true. They are right",
     number="at most {percent} times out of 100",
     coin="Whoever tosses a coin instead is right 50 times out of 100.",
     useless="Whoever tosses a coin instead is right 50 times out of 100, too. The answers do not help to guess.",
     no_promise="Whoever tosses a coin instead is right 50 times out of 100. So we cannot promise that the answers tell "
     "nothing about you.",
-    ever="More answers may be given. The number can then grow to {percent}, but not beyond, unless two people in "
-    "charge of these data both allow it.",
-    ever_same="The number cannot grow, unless two people in charge of these data both allow it.",
+    ever="We limit what all answers together may tell. The number covers all answers that may ever be given under the "
+    "limit of today, {date}. Only two people in charge of these data together can raise the limit. The number is then "
+    "too low, and you can ask us for the new one.",
     public_count="How many people are in the data is not secret.",
     removed="It also covers data about you that may have been here before and were removed.",
     rights="What you can ask for",
@@ -155,20 +156,21 @@ GERMAN = Words(
     answers="Seit Ihre Daten dabei sind, bekamen Forschende {count} solche Antworten, vom {first} bis zum {last}.",
     answers_one="Seit Ihre Daten dabei sind, bekamen Forschende eine solche Antwort, am {first}.",
     answers_none="Seit Ihre Daten dabei sind, bekamen Forschende keine solche Antwort.",
-    learnt="Was jemand über Sie erfahren haben kann",
+    learnt="Was jemand über Sie erfahren kann",
     guess_presence="Stellen Sie sich jemanden vor, der alles über alle weiß, nur nicht, ob Sie in diesen Daten sind. "
-    "Er liest jede Antwort, die je gegeben wurde. Dann rät er, ob Sie dabei sind oder nicht. Er hat recht",
+    "Er liest jede Antwort, die gegeben wurde oder noch gegeben werden kann. Dann rät er, ob Sie dabei sind oder "
+    "nicht. Er hat recht",
     guess_values="Stellen Sie sich jemanden vor, der alles über alle anderen weiß und Ihre wahren Daten neben "
-    "erfundenen sieht. Er liest jede Antwort, die je gegeben wurde. Dann rät er, welche von beiden wahr sind. Er hat "
-    "recht",
+    "erfundenen sieht. Er liest jede Antwort, die gegeben wurde oder noch gegeben werden kann. Dann rät er, welche "
+    "von beiden wahr sind. Er hat recht",
     number="höchstens {percent}-mal von 100",
     coin="Wer stattdessen eine Münze wirft, hat 50-mal von 100 recht.",
     useless="Wer stattdessen eine Münze wirft, hat auch 50-mal von 100 recht. Die Antworten helfen beim Raten nicht.",
     no_promise="Wer stattdessen eine Münze wirft, hat 50-mal von 100 recht. Wir können also nicht versprechen, dass "
     "die Antworten nichts über Sie verraten.",
-    ever="Es können weitere Antworten folgen. Die Zahl kann dann auf {percent} steigen, aber nicht darüber, außer zwei "
-    "Verantwortliche für diese Daten erlauben es beide.",
-    ever_same="Die Zahl kann nicht steigen, außer zwei Verantwortliche für diese Daten erlauben es beide.",
+    ever="Wir begrenzen, was alle Antworten zusammen verraten dürfen. Die Zahl gilt für alle Antworten, die unter der "
+    "heutigen Grenze ({date}) je gegeben werden können. Nur zwei Verantwortliche für diese Daten gemeinsam können die "
+    "Grenze anheben. Dann ist die Zahl zu niedrig, und Sie können bei uns nach der neuen fragen.",
     public_count="Wie viele Menschen in den Daten sind, ist nicht geheim.",
     removed="Sie gilt auch für Daten über Sie, die früher hier gewesen sein können und entfernt wurden.",
     rights="Was Sie verlangen können",

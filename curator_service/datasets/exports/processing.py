@@ -13,7 +13,7 @@ from curator_service.datasets.repository import Dataset
 from curator_service.identity.policy import Action, Objects, Role, allowed_objects
 from curator_service.identity.repository import Principal, sort_roles
 from curator_service.ledger.repository import Population
-from curator_service.ledger.schemas import render_amount
+from curator_service.ledger.schemas import describe_spent, render_amount
 from curator_service.privacy.accountant import PURE
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.guessing import best_guess, number_up, percent_up
@@ -98,8 +98,9 @@ def describe_guarantee(population: Population) -> str:
         f"{population.accountant.name}), whatever else anybody knows and however answers are combined. These "
         f"numbers bound what is told of {_NEIGHBOURS[population.adjacency]} Whoever knows all rows but one person's "
         f"and reads every answer guesses which of the two it is right in at most {guess}% of cases, and in 50% without "
-        f"any answer. Spent and held so far: ε = {number_up(spent.epsilon)}{delta}; an answer that does not fit is "
-        "refused."
+        f"any answer. This holds over all answers that may ever be given under the highest limit so far; a raise above "
+        f"it changes these numbers. Charged and held so far: ε = {number_up(spent.epsilon)}{delta}. "
+        f"{describe_spent(population.accountant)} An answer that does not fit is refused."
     )
 
 
@@ -117,7 +118,7 @@ def describe_dataset(dataset: Dataset, holdings: Holdings) -> dict[str, Any]:
         "legal_basis": declared.legal_basis,
         "data_subjects": declared.population_coverage,
         "rows_per_person": manifest.rows_per_person,
-        "subject": manifest.subject,
+        "subject": ", ".join(manifest.subject_columns) or None,
         "identifiers_kept": dataset.id in holdings.identified,
         "data": [{"name": c.name, "unit": c.unit, "description": c.description} for c in manifest.columns],
         "recipients": [_recipient(principal) for principal in holdings.principals if principal.name in granted],

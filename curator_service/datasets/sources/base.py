@@ -2,14 +2,15 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 
+from curator_service.datasets.keys import looks_like_key
 from curator_service.datasets.manifest import Manifest
 
 _T = TypeVar("_T")
@@ -17,6 +18,9 @@ _END: Any = object()
 BATCH_ROWS = 50_000
 BATCH_CHARACTERS = 2**25
 """Of declared columns, where rows are text: a batch ends with the row that goes beyond."""
+
+KEY_CHARACTERS_MAX = 200
+"""Of a value of a column that looks like a key and is not declared: a longer text is none, and is not held."""
 
 Progress = Callable[[int, float | None], None]
 """Called with the number of rows that were read, and their share of all, where it is known."""
@@ -82,16 +86,19 @@ class RawBatch:
     Attributes
     ----------
     columns : sequence of pa.Array
-        The subject, where one is declared, and the declared columns in order: words, or typed values.
+        The columns of the subject, where one is declared, and the declared columns in order: words, or typed values.
     places : sequence of int or None
         Where each row is, for messages; None from a reader that does not know, and leaves every doubt to another.
     share : float or None
         How much of the source was read.
+    keys : mapping of str to pa.Array
+        The columns that the manifest does not declare and that look like keys: see `find_keys`.
     """
 
     columns: Sequence[pa.Array]
     places: Sequence[int] | None
     share: float | None
+    keys: Mapping[str, pa.Array] = field(default_factory=dict)
 
 
 class Source(Protocol):
@@ -180,8 +187,13 @@ def read_batches(
 
 def list_headers(manifest: Manifest) -> list[str]:
     """Return what the columns of a raw batch are called in the source."""
-    subject = [] if manifest.subject is None else [manifest.subject]
-    return [*subject, *(declaration.header for declaration in manifest.columns)]
+    return [*manifest.subject_columns, *(declaration.header for declaration in manifest.columns)]
+
+
+def find_keys(manifest: Manifest, found: Sequence[str]) -> list[str]:
+    """Return the columns of a source that the manifest does not declare, and that look like keys of its persons."""
+    declared, counts = {*list_headers(manifest), *manifest.not_persons}, Counter(found)
+    return [name for name in found if counts[name] == 1 and name not in declared and looks_like_key(name)]
 
 
 def check_columns(declared: Sequence[str], found: Sequence[str], place: str) -> None:

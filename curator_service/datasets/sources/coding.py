@@ -25,6 +25,8 @@ _BOOLEAN_WORDS |= dict.fromkeys(("true", "1", "t", "yes", "y", "1.0"), 1)
 _BOOLEAN_NUMBERS = {0.0: 0, 1.0: 1}
 _MICROSECONDS_OF = {"d": 86_400e6, "s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
 _UNKNOWN = -1
+JOINT = "\x1f"
+"""Between the identifiers of a subject of several columns: no folded one has it."""
 _INVISIBLE = r"[\x00-\x20\x7f]+"
 """What `fold` leaves out of ASCII."""
 _UNSEEN = re.compile(
@@ -71,6 +73,7 @@ class CodedBatch:
     batch: SourceBatch
     columns: Sequence[CodedColumn]
     persons: Codes | None
+    keys: Mapping[str, pa.Array]
 
 
 Observer = Callable[[CodedBatch], None]
@@ -149,15 +152,15 @@ class Coder:
         Doubt
             Instead, where the batch does not say where its rows are.
         """
-        arrays = list(raw.columns)
-        subjects = None if self._manifest.subject is None else arrays.pop(0)
+        names = self._manifest.subject_columns
         coded = {
             coder.column.name: self._code_column(raw, coder, array)
-            for coder, array in zip(self._columns, arrays, strict=True)
+            for coder, array in zip(self._columns, raw.columns[len(names) :], strict=True)
         }
-        folded = None if subjects is None else self._code_subjects(raw, subjects)
+        parts = [self._code_subjects(raw, *one) for one in zip(names, raw.columns[: len(names)], strict=True)]
+        folded = join_subjects(parts) if parts else None
         batch = SourceBatch({name: one.stored for name, one in coded.items()}, folded, len(raw.columns[0]))
-        return CodedBatch(batch, list(coded.values()), None if folded is None else code_words(folded))
+        return CodedBatch(batch, list(coded.values()), None if folded is None else code_words(folded), raw.keys)
 
     def _code_column(self, raw: RawBatch, coder: "_ColumnCoder", array: pa.Array) -> CodedColumn:
         wrong = _Wrong(len(array))
@@ -170,8 +173,7 @@ class Coder:
         self._tell(raw, coder.column.name, wrong)
         return coded
 
-    def _code_subjects(self, raw: RawBatch, array: pa.Array) -> Sequence[str]:
-        assert self._manifest.subject is not None
+    def _code_subjects(self, raw: RawBatch, name: str, array: pa.Array) -> Sequence[str]:
         wrong = _Wrong(len(array))
         folded: Sequence[str] = [""] * len(array)
         try:
@@ -180,7 +182,7 @@ class Coder:
                 wrong.add(np.array([not one for one in folded], np.bool_), "subject is missing; whose row is it?")
         except _WrongColumn as error:
             wrong.add(None, str(error))
-        self._tell(raw, self._manifest.subject, wrong)
+        self._tell(raw, name, wrong)
         return folded
 
     def _tell(self, raw: RawBatch, name: str, wrong: "_Wrong") -> None:
@@ -412,6 +414,18 @@ def _fold_array(array: pa.Array) -> list[str]:
     elif not pa.types.is_string(array.type):
         raise _WrongColumn(f"column holds {name_type(array.type)}; a subject is a text or a whole number")
     return fold_subjects(pc.fill_null(array, ""))
+
+
+def join_subjects(parts: Sequence[Sequence[str]]) -> Sequence[str]:
+    """Return one folded identifier of each row, of those of several columns; nothing where one of them is missing."""
+    if len(parts) == 1:
+        return parts[0]
+    return [JOINT.join(row) if all(row) else "" for row in zip(*parts, strict=True)]
+
+
+def fold_identifier(identifier: str) -> str:
+    """Return a person's identifier as rows have it; tabs stand between those of several columns."""
+    return JOINT.join(fold_subjects(pa.array(identifier.strip().split("\t"), pa.string())))
 
 
 def fold_subjects(words: pa.Array) -> list[str]:

@@ -8,7 +8,7 @@ reader, which begins again at the first line and alone says what is wrong, and w
 import codecs
 import csv
 import io
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,12 +28,13 @@ from curator_service.datasets.sources.base import (
     IngestError,
     RawBatch,
     check_columns,
+    find_keys,
     list_headers,
     read_ahead,
     to_array,
 )
 from curator_service.datasets.sources.coding import blank, parse_numbers
-from curator_service.datasets.sources.streams import Changed, Digested, DigestedFile, Unpacked
+from curator_service.datasets.sources.streams import Changed, Digested, DigestedFile, SoundLines, Unpacked
 from curator_service.privacy.design import ColumnType
 from curator_service.privacy.sums import ROW_CAPACITY_MAX
 
@@ -84,7 +85,7 @@ class CsvSource:
         """Yield rows as Python reads them; see `Source`."""
         with self._open(manifest.row_capacity, self._state) as (file, stream):
             records = _Records(self._options, file, stream, self.label)
-            yield from records.read(list_headers(manifest), faults)
+            yield from records.read(manifest, faults)
             self.digest = file.finish()
 
     def list_columns(self) -> list[str]:
@@ -110,6 +111,43 @@ class CsvSource:
                 raise IngestError(f"{self.label}: somebody wrote into the file while it was read") from None
 
 
+class TolerantCsv(CsvSource):
+    """A CSV file in which lines of another encoding are faults, and no end of the reading: for a draft."""
+
+    _tell: Callable[[int], None]
+
+    def read(self, manifest: Manifest) -> Generator[RawBatch]:
+        """Yield rows, unless a line is in another encoding; see `Source`."""
+        self._tell = _doubt
+        yield from super().read(manifest)
+
+    def reread(self, manifest: Manifest, faults: Faults) -> Generator[RawBatch]:
+        """Yield the rows of other lines; see `Source`."""
+        self._tell = lambda line: faults.add(f"not {self._options.encoding.upper()} text, as other lines are", [line])
+        yield from super().reread(manifest, faults)
+
+    def list_columns(self) -> list[str]:
+        """Return what the columns are called; see `Source`."""
+        self._tell = self._refuse_header
+        return super().list_columns()
+
+    def _refuse_header(self, line: int) -> None:
+        if line == 1:
+            raise IngestError(f"{self.label}, line 1: not {self._options.encoding.upper()} text, as other lines are")
+
+    @contextmanager
+    def _open(self, row_capacity: int, state: tuple[int, str] | None) -> Iterator[tuple[Digested, io.RawIOBase]]:
+        with super()._open(row_capacity, state) as (file, stream):
+            if self._options.encoding.startswith("utf-16"):
+                yield file, stream
+            else:
+                yield file, SoundLines(stream, self._options.encoding, self._tell)
+
+
+def _doubt(_line: int) -> None:
+    raise Doubt
+
+
 class _Records:
     """Reads line by line, as Python does."""
 
@@ -124,14 +162,14 @@ class _Records:
         with closing(self._explain(self._reader)) as lines:
             return [name.strip() for name in next(lines, [])]
 
-    def read(self, declared: Sequence[str], faults: Faults) -> Iterator[RawBatch]:
+    def read(self, manifest: Manifest, faults: Faults) -> Iterator[RawBatch]:
         """Yield batches; a line with too many or too few fields is a fault, and no row."""
-        yield from self._explain(self._read(declared, faults))
+        yield from self._explain(self._read(manifest, faults))
 
-    def _read(self, declared: Sequence[str], faults: Faults) -> Iterator[RawBatch]:
+    def _read(self, manifest: Manifest, faults: Faults) -> Iterator[RawBatch]:
         reader, label = self._reader, self._label
         header = _take_header(self._options, reader)
-        positions = _find_columns(declared, header, label)
+        positions, keys = _find_columns(manifest, header, label)
         width = len(header or ())
         rows: list[list[str]] = []
         lines: list[int] = []
@@ -149,8 +187,10 @@ class _Records:
                 fields = row or [""]
                 if len(fields) == width:
                     rows.append([fields[position] for position in positions])
-                    lines.append(start)
                     held += sum(map(len, rows[-1]))
+                    texts = (fields[position] for position in keys.values())
+                    rows[-1] += [text if len(text) <= base.KEY_CHARACTERS_MAX else "" for text in texts]
+                    lines.append(start)
                 else:
                     faults.add(f"{len(fields)} fields where the header has {width}", [start])
             else:
@@ -161,10 +201,10 @@ class _Records:
                     )
             start = reader.line_num + 1
             if len(rows) == base.BATCH_ROWS or held > base.BATCH_CHARACTERS:
-                yield _to_raw(rows, lines, self._file.share)
+                yield _to_raw(rows, lines, self._file.share, keys)
                 rows, lines, held = [], [], 0
         if rows:
-            yield _to_raw(rows, lines, 1.0)
+            yield _to_raw(rows, lines, 1.0, keys)
 
     def _explain(self, items: Iterator[_T]) -> Generator[_T]:
         refusal = None
@@ -191,9 +231,11 @@ def _take_header(options: CsvOptions, lines: Iterator[list[str]]) -> list[str] |
     return next(lines, None) if options.header is None else list(options.header)
 
 
-def _to_raw(rows: list[list[str]], lines: list[int], share: float | None) -> RawBatch:
+def _to_raw(rows: list[list[str]], lines: list[int], share: float | None, keys: Collection[str]) -> RawBatch:
+    """Return rows as columns; those of keys are the last."""
     columns = [pa.array([row[i] for row in rows], pa.string()) for i in range(len(rows[0]))]
-    return RawBatch(columns, lines, share)
+    declared = len(columns) - len(keys)
+    return RawBatch(columns[:declared], lines, share, dict(zip(keys, columns[declared:], strict=True)))
 
 
 def _read_lines(text: io.TextIOWrapper, label: str) -> Iterator[str]:
@@ -205,13 +247,15 @@ def _read_lines(text: io.TextIOWrapper, label: str) -> Iterator[str]:
         yield line
 
 
-def _find_columns(declared: Sequence[str], header: list[str] | None, label: str) -> list[int]:
+def _find_columns(manifest: Manifest, header: list[str] | None, label: str) -> tuple[list[int], dict[str, int]]:
+    """Return where the declared columns are, and those that look like keys by name."""
     if header is None:
         raise IngestError(f"{label}, line 1: the file is empty; it needs a header")
     names = [name.strip() for name in header]
+    declared = list_headers(manifest)
     check_columns(declared, names, f"{label}, line 1")
     places = {name: place for place, name in enumerate(names)}
-    return [places[name] for name in declared]
+    return [places[name] for name in declared], {name: places[name] for name in find_keys(manifest, names)}
 
 
 @dataclass(slots=True)
@@ -233,6 +277,7 @@ class _FastReader:
         self._file = file
         self._stream = stream
         self._columns: list[str] = []
+        self._keys: dict[str, str] = {}
         self._width = 0
         self._wide: bool | None = None
         self._spare = _BLANK_LINES
@@ -254,14 +299,24 @@ class _FastReader:
         if blank_lines > self._spare:  # perhaps; where they are among the rows is not known
             raise Doubt
         self._spare += table.num_rows - blank_lines
-        lengths = _count_characters(table) if self._wide else None
+        lengths = _count_characters(table.select(list(dict.fromkeys(self._columns)))) if self._wide else None
+        table = self._leave_out_long_keys(table)
         return _Part(table, len(block), lengths, self._file.share)
+
+    def _leave_out_long_keys(self, table: pa.Table) -> pa.Table:
+        for name in self._keys.values():
+            texts = to_array(table[name])
+            short = pc.if_else(pc.greater(pc.utf8_length(texts), base.KEY_CHARACTERS_MAX), "", texts)
+            table = table.set_column(table.column_names.index(name), name, short)
+        return table
 
     def _cut(self, parts: list[_Part], *, last: bool) -> Iterator[RawBatch]:
         """Take whole batches off the rows that wait."""
         while parts and (count := self._count_batch(parts, last=last)):
             table = pa.concat_tables([part.table for part in parts]).slice(0, count)
-            yield RawBatch([to_array(table[name]) for name in self._columns], None, parts[-1].share)
+            columns = [to_array(table[name]) for name in self._columns]
+            keys = {name: to_array(table[place]) for name, place in self._keys.items()}
+            yield RawBatch(columns, None, parts[-1].share, keys)
             while parts and count >= parts[0].table.num_rows:
                 count -= parts.pop(0).table.num_rows
             if count:
@@ -314,11 +369,12 @@ class _FastReader:
         self._check_plain(line + found, decoded=False)
         try:
             header = _take_header(self._options, csv.reader([line.decode()], **_dialect(self._options)))
-            positions = _find_columns(list_headers(self._manifest), header, "")
+            positions, keys = _find_columns(self._manifest, header, "")
         except (csv.Error, IngestError):
             raise Doubt from None
         self._width = len(header or ())
         self._columns = [f"{position}" for position in positions]
+        self._keys = {name: f"{position}" for name, position in keys.items()}
         return rest
 
     def _check_plain(self, block: bytes, *, decoded: bool) -> None:
@@ -369,7 +425,7 @@ class _FastReader:
         }
 
     def _parse_as(self, block: bytes, types: dict[str, pa.DataType]) -> pa.Table | None:
-        quote = self._options.quote
+        quote, names = self._options.quote, list(dict.fromkeys([*self._columns, *self._keys.values()]))
         try:
             return arrow_csv.read_csv(
                 pa.BufferReader(block),
@@ -384,8 +440,8 @@ class _FastReader:
                 ),
                 arrow_csv.ConvertOptions(
                     check_utf8=False,  # it was
-                    column_types=dict.fromkeys(self._columns, pa.string()) | types,
-                    include_columns=list(dict.fromkeys(self._columns)),
+                    column_types=dict.fromkeys(names, pa.string()) | types,
+                    include_columns=names,
                     null_values=["", *(self._manifest.missing_values or ())],
                     strings_can_be_null=False,
                     decimal_point=self._options.decimal,

@@ -19,7 +19,15 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from curator_service.datasets.manifest import CsvOptions, Manifest
 from curator_service.datasets.sources import base
-from curator_service.datasets.sources.base import Faults, IngestError, RawBatch, Source, check_columns, list_headers
+from curator_service.datasets.sources.base import (
+    Faults,
+    IngestError,
+    RawBatch,
+    Source,
+    check_columns,
+    find_keys,
+    list_headers,
+)
 from curator_service.datasets.sources.csv import CsvSource
 from curator_service.datasets.sources.streams import Changed, Digested
 from curator_service.kit.files import open_regular
@@ -125,7 +133,7 @@ class CopySource(CsvSource):
         if self._connection is not None:
             self._connection.execute("ROLLBACK TO SAVEPOINT begun")  # a copy that was left is cancelled
         else:
-            self._connection = psycopg.connect(self._url)
+            self._connection = psycopg.connect(self._url, prepare_threshold=None)
             for statement in _SETTINGS:
                 self._connection.execute(statement)
             # Of more than one statement nothing is prepared: nothing ends the transaction that may not write.
@@ -188,6 +196,11 @@ class _CopyStream(Digested):
         return filled
 
 
+def _to_key(value: object) -> str | None:
+    text = None if value is None else str(value)
+    return None if text is None or len(text) > base.KEY_CHARACTERS_MAX else text
+
+
 class QuerySource:
     """What a database hands over row by row.
 
@@ -211,7 +224,7 @@ class QuerySource:
     def read(self, manifest: Manifest) -> Generator[RawBatch]:
         """Yield rows; see `Source`."""
         with self._ask() as result:
-            yield from self._iterate(result, list_headers(manifest))
+            yield from self._iterate(result, manifest)
 
     def reread(self, manifest: Manifest, faults: Faults) -> Generator[RawBatch]:
         """Yield rows; a reader that knows where they are is never asked twice."""
@@ -249,16 +262,18 @@ class QuerySource:
         streamed = connection.execution_options(stream_results=True, max_row_buffer=base.BATCH_ROWS)
         return streamed.exec_driver_sql(self._query)
 
-    def _iterate(self, result: CursorResult[Any], names: list[str]) -> Iterator[RawBatch]:
-        found, done = list(result.keys()), 0
+    def _iterate(self, result: CursorResult[Any], manifest: Manifest) -> Iterator[RawBatch]:
+        names, found, done = list_headers(manifest), list(result.keys()), 0
         check_columns(names, found, self.label)
         places = [found.index(name) for name in names]
+        keys = {name: found.index(name) for name in find_keys(manifest, found)}
         while rows := result.fetchmany(base.BATCH_ROWS):
             columns = [
                 pa.array([self._to_word(row[place], name) for row in rows], pa.string())
                 for name, place in zip(names, places, strict=True)
             ]
-            yield RawBatch(columns, range(done + 1, done + len(rows) + 1), None)
+            texts = {name: pa.array([_to_key(row[place]) for row in rows], pa.string()) for name, place in keys.items()}
+            yield RawBatch(columns, range(done + 1, done + len(rows) + 1), None, texts)
             done += len(rows)
 
     def _to_word(self, value: object, name: str) -> str | None:

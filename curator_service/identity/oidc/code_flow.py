@@ -15,6 +15,7 @@ from urllib.parse import quote_plus
 
 import httpx
 
+from curator_service.identity.oidc.faults import Fault, TokenFault
 from curator_service.identity.oidc.fetching import Fetch, ProviderUnreachable, log
 from curator_service.identity.oidc.keys import KeySet
 from curator_service.identity.oidc.verification import is_time, verify
@@ -113,8 +114,8 @@ class CodeFlow:
         }
         return str(httpx.URL(self._address("authorization_endpoint")).copy_merge_params(asked))
 
-    def redeem(self, transaction: Transaction, code: str, issuer: str, now: datetime) -> dict[str, Any] | None:
-        """Return what the provider says of whoever signed in, if all of it holds; else None.
+    def redeem(self, transaction: Transaction, code: str, issuer: str, now: datetime) -> dict[str, Any]:
+        """Return what the provider says of whoever signed in, if all of it holds.
 
         Parameters
         ----------
@@ -125,19 +126,20 @@ class CodeFlow:
 
         Raises
         ------
+        TokenFault
         Unavailable
             If the provider's description or keys are not known.
         """
         is_stated = self._keys.describe().get("authorization_response_iss_parameter_supported") is True
         if (issuer or is_stated) and issuer != self.provider.issuer:
-            return None
+            raise TokenFault(Fault.ANSWER)
         if not 0 < len(code) <= _CODE_MAX:
-            return None
+            raise TokenFault(Fault.CODE)
         try:
             told = self._fetch(self._address("token_endpoint"), *self._ask(transaction, code))
         except ProviderUnreachable as error:
             log.warning("a sign-in of a browser cannot be completed: %s", error)
-            return None
+            raise TokenFault(Fault.CODE) from None
         text = told.get("id_token")
         claims = verify(
             text if isinstance(text, str) else "",
@@ -150,7 +152,9 @@ class CodeFlow:
             lifetime_max_s=None,
             now=now,
         )
-        return claims if claims is not None and self._is_answer_to(transaction, claims) else None
+        if not self._is_answer_to(transaction, claims):
+            raise TokenFault(Fault.ANSWER)
+        return claims
 
     def find_fault(self) -> str:
         """Say why nobody can sign in, as far as the provider's description tells; empty where it can be tried."""

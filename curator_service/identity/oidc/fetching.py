@@ -1,11 +1,14 @@
 """Documents of identity providers, over https, within bounds of size and time."""
 
 import asyncio
+import functools
 import ipaddress
 import json
 import logging
+import ssl
 from collections.abc import Mapping
 from typing import Any, Protocol
+from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
@@ -40,6 +43,39 @@ def is_secure(url: str) -> bool:
 def is_of_this_machine(url: str) -> bool:
     """Tell whether a secure address is one of this machine."""
     return is_loopback(httpx.URL(url).host)
+
+
+def find_proxy(url: str) -> httpx.Proxy | None:
+    """Return the proxy that the environment has for a secure address: for one of this machine none.
+
+    The library's own reading of ``NO_PROXY`` fails on entries such as ``[::1]``.
+
+    Raises
+    ------
+    ProviderUnreachable
+        If it is not an address.
+    """
+    parsed = httpx.URL(url)
+    if is_loopback(parsed.host) or proxy_bypass(parsed.host) or proxy_bypass(f"[{parsed.host}]"):
+        return None
+    proxies = getproxies()
+    kind = next((kind for kind in (parsed.scheme, "all") if proxies.get(kind)), None)
+    if kind is None:
+        return None
+    address = proxies[kind]
+    try:
+        proxy = httpx.Proxy(address if "://" in address else f"http://{address}")
+    except (httpx.InvalidURL, ValueError):
+        proxy = None
+    if proxy is None or proxy.url.scheme not in {"http", "https"} or not proxy.url.host:
+        raise ProviderUnreachable(f"{kind.upper()}_PROXY is not the address of an HTTP proxy")
+    return proxy
+
+
+@functools.cache
+def _certificates() -> ssl.SSLContext:
+    """Return the authorities that are trusted: those of ``SSL_CERT_FILE`` or ``SSL_CERT_DIR``, where set."""
+    return httpx.create_ssl_context()
 
 
 def is_loopback(host: str) -> bool:
@@ -84,9 +120,9 @@ async def _fetch(url: str, authorization: str, form: Mapping[str, str] | None) -
     # Packed, a few bytes could become many before they are counted.
     headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
     headers |= {"Authorization": authorization} if authorization else {}
-    method, trust_env = "GET" if form is None else "POST", not is_of_this_machine(url)
+    method = "GET" if form is None else "POST"
     async with (
-        httpx.AsyncClient(timeout=WAIT_S, trust_env=trust_env) as client,
+        httpx.AsyncClient(timeout=WAIT_S, trust_env=False, verify=_certificates(), proxy=find_proxy(url)) as client,
         client.stream(method, url, headers=headers, data=form) as answer,
     ):
         if answer.status_code != 200:

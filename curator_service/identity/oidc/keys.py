@@ -18,6 +18,8 @@ FRESH_S, LATEST_S = 3600.0, 24 * 3600.0
 """When keys are fetched again, and until when they are used where that fails."""
 AGAIN_S = 60.0
 """Between two fetches, whatever callers send."""
+_FOR_BROWSERS = "authorization_endpoint"
+"""The address to which browsers go: they reach the issuer at its own address."""
 ALGORITHMS_OF = {
     ("RSA", None): ("RS256", "PS256"),
     ("EC", "P-256"): ("ES256",),
@@ -36,15 +38,24 @@ class KeySet:
     fetch : callable
     jwks_uri : str
         Where the keys are; found by the issuer's own description if empty.
+    fetch_address : str
+        Where the issuer is reached; at its own address if empty.
     clock : callable
         Seconds that only grow.
     """
 
     def __init__(
-        self, issuer: str, fetch: Fetch, *, jwks_uri: str = "", clock: Callable[[], float] = time.monotonic
+        self,
+        issuer: str,
+        fetch: Fetch,
+        *,
+        jwks_uri: str = "",
+        fetch_address: str = "",
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.issuer = issuer
         self.document: dict[str, Any] = {}
+        self._base = (fetch_address or issuer).rstrip("/")
         self._fetch, self._jwks_uri, self._clock = fetch, jwks_uri, clock
         self._keys: dict[tuple[str, str], PyJWK] = {}
         self._fetched_at = self._tried_at = float("-inf")
@@ -56,14 +67,17 @@ class KeySet:
         Raises
         ------
         Unavailable
-            If no keys are known, and the issuer does not say them.
+            If no keys are known, or the one that is asked for is not and a fetch was due, and the issuer does not
+            say them.
         """
         now = self._clock()
-        if now - self._fetched_at > FRESH_S or (key_id, algorithm) not in self._keys:
-            self._refresh(now)
-        if self._clock() - self._fetched_at > LATEST_S:
+        is_known, is_read = (key_id, algorithm) in self._keys, True
+        if now - self._fetched_at > FRESH_S or not is_known:
+            is_read = self._refresh(now)
+        found = self._keys.get((key_id, algorithm))
+        if self._clock() - self._fetched_at > LATEST_S or (found is None and not is_read):
             raise Unavailable("The identity provider does not say its keys now. Nothing was charged; send it again.")
-        return self._keys.get((key_id, algorithm))
+        return found
 
     def describe(self) -> dict[str, Any]:
         """Return what the issuer says of itself, as it was read with its keys.
@@ -91,27 +105,38 @@ class KeySet:
         address = described.get(name)
         if not isinstance(address, str) or not is_secure(address):
             return ""
-        return address if is_of_this_machine(self.issuer) or not is_of_this_machine(address) else ""
+        base = self.issuer
+        if name != _FOR_BROWSERS:
+            base, own = self._base, f"{self.issuer.rstrip('/')}/"
+            address = f"{base}/{address.removeprefix(own)}" if address.startswith(own) else address
+        return address if is_of_this_machine(base) or not is_of_this_machine(address) else ""
 
-    def _refresh(self, now: float) -> None:
-        """Fetch the keys, unless that was tried just now; whoever needs none of the new ones does not wait for it."""
-        if now - self._tried_at < AGAIN_S or not self._lock.acquire(blocking=not self._keys):
-            return
+    def _refresh(self, now: float) -> bool:
+        """Fetch the keys, unless that was tried just now; False where it was due, and did not succeed.
+
+        Whoever needs none of the new ones does not wait for somebody else who fetches them.
+        """
+        if now - self._tried_at < AGAIN_S:
+            return not self._lock.locked()
+        if not self._lock.acquire(blocking=not self._keys):
+            return False
         try:
             if self._clock() - self._tried_at < AGAIN_S:  # somebody else has done it meanwhile
-                return
+                return self._fetched_at >= self._tried_at
             self._tried_at = self._clock()
             self._keys = self._read()
             self._fetched_at = self._clock()
         except ProviderUnreachable as error:
             log.warning("keys of an identity provider cannot be fetched: %s", error)
+            return False
         finally:
             self._lock.release()
+        return True
 
     def _read(self) -> dict[tuple[str, str], PyJWK]:
         if not self._jwks_uri or not self.document:
             self._discover()
-        listed = self._fetch(self._jwks_uri or self.document["jwks_uri"], "").get("keys")
+        listed = self._fetch(self._jwks_uri or self._read_address(self.document, "jwks_uri"), "").get("keys")
         found: dict[tuple[str, str], PyJWK] = {}
         for described in listed[:KEYS_MAX] if isinstance(listed, list) else ():
             for algorithm in _algorithms_of(described):
@@ -124,7 +149,7 @@ class KeySet:
         """Read what the issuer says of itself, which must be of this very issuer."""
         if self._jwks_uri:
             return
-        found = self._fetch(f"{self.issuer.rstrip('/')}/.well-known/openid-configuration", "")
+        found = self._fetch(f"{self._base}/.well-known/openid-configuration", "")
         if found.get("issuer") != self.issuer:
             raise ProviderUnreachable("it describes another issuer than is set")
         if not self._read_address(found, "jwks_uri"):

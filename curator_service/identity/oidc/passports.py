@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from curator_service.identity.oidc.faults import TokenFault
 from curator_service.identity.oidc.fetching import Fetch
 from curator_service.identity.oidc.keys import KeySet
 from curator_service.identity.oidc.verification import looks_like_jwt, read_issuer, verify
@@ -67,9 +68,9 @@ class VisaReader:
                 lifetime_max_s=None,
                 now=now,
             )
-        except Unavailable:
+        except (TokenFault, Unavailable):
             return
-        if claims is None or (claims["iss"] == holder[0] and claims["sub"] != holder[1]):
+        if claims["iss"] == holder[0] and claims["sub"] != holder[1]:
             return
         said = claims.get("ga4gh_visa_v1")
         # One with conditions holds under these alone, which nobody here can look into.

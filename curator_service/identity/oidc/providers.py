@@ -1,6 +1,7 @@
 """The identity providers that settings name: tokens that callers send, held against them."""
 
 import hashlib
+import json
 import re
 import threading
 import time
@@ -10,12 +11,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from curator_service.identity.oidc.code_flow import CodeFlow, Transaction, is_between
+from curator_service.identity.oidc.faults import Explanation, Fault, TokenFault
 from curator_service.identity.oidc.fetching import Fetch, ProviderUnreachable, fetch, log
 from curator_service.identity.oidc.keys import KeySet
 from curator_service.identity.oidc.passports import VisaReader
-from curator_service.identity.oidc.verification import looks_like_jwt, read_issuer, verify
+from curator_service.identity.oidc.verification import check_form, read_claims, read_issuer, verify
 from curator_service.identity.policy import Role
-from curator_service.identity.repository import Principal, Visa
+from curator_service.identity.repository import Principal, Recognition, Visa
 from curator_service.kit.clock import Clock, timestamp
 from curator_service.kit.names import NAME, make_visible
 from curator_service.settings import IdentityProvider, VisaIssuer
@@ -24,6 +26,8 @@ KEPT_MAX = 4096
 KEPT_S = 300.0
 """After how many seconds a token is verified again: for so long a key counts that its issuer has withdrawn."""
 _SUBJECT_MAX = 255
+_TENANT_OF = {"oid": ("tid",)}
+"""Of claims that hold within a tenant alone, the claim that names the tenant."""
 _TYPES = frozenset({"jwt", "at+jwt"})
 
 
@@ -39,15 +43,20 @@ class SignIn:
         When the provider said so, and until when.
     ends : float
         The same, in seconds since 1970, with what clocks may differ.
+    recognition : Recognition
     is_anew : bool
         Whether the person is known to have proved who that is for this very sign-in, and not for an earlier one.
+    fault : Fault or None
+        Why no group gives a role; None where one does.
     """
 
     principal: Principal
     told_at: str
     expires_at: str
     ends: float
+    recognition: Recognition
     is_anew: bool = False
+    fault: Fault | None = None
 
 
 class IdentityProviders:
@@ -71,7 +80,7 @@ class IdentityProviders:
         fetch: Fetch = fetch,
     ) -> None:
         self._providers = {one.issuer: one for one in providers}
-        self._keys = {one.issuer: KeySet(one.issuer, fetch) for one in providers}
+        self._keys = {one.issuer: KeySet(one.issuer, fetch, fetch_address=one.fetch_address) for one in providers}
         self._flows = {
             one.name: CodeFlow(one, one.browser, self._keys[one.issuer], fetch) for one in providers if one.browser
         }
@@ -79,6 +88,11 @@ class IdentityProviders:
         self._now, self._fetch = now, fetch
         self._kept: OrderedDict[bytes, tuple[SignIn, float]] = OrderedDict()
         self._lock = threading.Lock()
+
+    def find_rule(self, issuer: str) -> tuple[str, bool] | None:
+        """Return the claim by which an issuer tells people apart, and whether two values of it are two persons."""
+        one = self._providers.get(issuer)
+        return None if one is None else (one.subject_claim, one.tells_people_apart)
 
     def describe(self) -> list[dict[str, Any]]:
         """Return what somebody needs to know to sign in."""
@@ -104,8 +118,8 @@ class IdentityProviders:
         """Return where a browser signs in; see `CodeFlow.authorization_url`."""
         return self._flows[name].authorization_url(transaction, anew=anew)
 
-    def complete(self, name: str, transaction: Transaction, code: str, issuer: str, began: datetime) -> SignIn | None:
-        """Return who signed in with a browser, without roles where no group has one; None if the answer does not hold.
+    def complete(self, name: str, transaction: Transaction, code: str, issuer: str, began: datetime) -> SignIn:
+        """Return who signed in with a browser, without roles where no group has one.
 
         Parameters
         ----------
@@ -119,17 +133,19 @@ class IdentityProviders:
 
         Raises
         ------
+        TokenFault
         Unavailable
         """
         flow = self._flows[name]
         now = self._now()
         claims = flow.redeem(transaction, code, issuer, now)
-        if claims is None or not 0 < len(claims["sub"]) <= _SUBJECT_MAX:
-            return None
+        principal = _read_principal(flow.provider, claims)
         made, provider = float(claims["iat"]), flow.provider
         ends = made + provider.lifetime_max_s
         is_anew = is_between(claims.get("auth_time"), began, now, provider.clock_skew_s)
-        return SignIn(_read_principal(provider, claims), _moment(made), _moment(ends), ends, is_anew)
+        recognition = _recognise(provider, claims, f"browser:{flow.client.client_id}")
+        fault = None if principal.roles else find_fault_of_groups(provider, claims)
+        return SignIn(principal, _moment(made), _moment(ends), ends, recognition, is_anew, fault)
 
     def find_fault(self, name: str) -> str:
         """Say why nobody can sign in at a provider with a browser; empty where it can be tried."""
@@ -142,14 +158,16 @@ class IdentityProviders:
         return any(name.startswith((f"{one.name}.", f"{one.name}-")) for one in self._providers.values())
 
     def recognises(self, text: str) -> bool:
-        """Tell whether a text is of the form of a token of theirs."""
-        return bool(self._providers) and looks_like_jwt(text)
+        """Tell whether a text looks like a token of theirs, whatever is wrong with it."""
+        return bool(self._providers) and text.startswith("eyJ")
 
-    def sign_in(self, text: str) -> SignIn | None:
-        """Return whom a token is of; None if it does not hold, or no group of theirs has a role here.
+    def sign_in(self, text: str) -> SignIn:
+        """Return whom a token is of.
 
         Raises
         ------
+        TokenFault
+            If it does not hold, or no group of theirs has a role here.
         Unavailable
             If the provider's keys are not known.
         """
@@ -158,21 +176,47 @@ class IdentityProviders:
             known, until = self._kept.get(key, (None, 0.0))
         if known is None or time.monotonic() > until:
             known = self._verify(text, now)
-            if known is None:
-                return None
             with self._lock:
                 self._kept[key] = known, time.monotonic() + KEPT_S
                 while len(self._kept) > KEPT_MAX:
                     self._kept.popitem(last=False)
         if now.timestamp() >= known.ends:
-            return None
+            raise TokenFault(Fault.EXPIRED, self._providers[known.principal.issuer].name, is_signed=True)
         visas = tuple(visa for visa in known.principal.visas if now.timestamp() < visa.expires)
         return replace(known, principal=replace(known.principal, visas=visas))
 
-    def _verify(self, text: str, now: datetime) -> SignIn | None:
+    def explain(self, text: str) -> Explanation:
+        """Say why a token does not hold, and what it states beside what settings want: for an operator's eyes."""
+        said = read_claims(text)
+        provider = self._providers.get(str(said.get("iss")))
+        known = ", ".join(self._providers) or "none"
+        stated = [("iss", said.get("iss"), known)]
+        if provider is not None:
+            found = _find_groups(provider, said)
+            stated += [
+                ("aud", said.get("aud"), provider.audience),
+                (provider.subject_claim, said.get(provider.subject_claim), "text"),
+                *((name, said.get(name), f"now is {self._now().timestamp():.0f}") for name in ("iat", "nbf", "exp")),
+                (provider.groups_claim, found, ", ".join(provider.roles)),
+            ]
+        try:
+            self.sign_in(text)
+        except TokenFault as error:
+            return Explanation(error.fault, error.is_signed, stated)
+        return Explanation(None, True, stated)
+
+    def _verify(self, text: str, now: datetime) -> SignIn:
+        check_form(text)
         provider = self._providers.get(read_issuer(text))
         if provider is None:
-            return None
+            raise TokenFault(Fault.ISSUER)
+        try:
+            return self._verify_for(provider, text, now)
+        except TokenFault as error:
+            error.provider = provider.name
+            raise
+
+    def _verify_for(self, provider: IdentityProvider, text: str, now: datetime) -> SignIn:
         claims = verify(
             text,
             self._keys[provider.issuer],
@@ -183,14 +227,13 @@ class IdentityProviders:
             lifetime_max_s=provider.lifetime_max_s,
             now=now,
         )
-        if claims is None or not 0 < len(claims["sub"]) <= _SUBJECT_MAX:
-            return None
         principal = _read_principal(provider, claims)
         if not principal.roles:
-            return None
+            raise TokenFault(find_fault_of_groups(provider, claims), is_signed=True)
         principal = replace(principal, visas=self._read_visas(provider, claims, text, now))
-        ends = float(claims["exp"])
-        return SignIn(principal, _moment(claims["iat"]), _moment(ends), ends + provider.clock_skew_s)
+        ends, client = float(claims["exp"]), _read_client(claims)
+        recognition = _recognise(provider, claims, f"token:{client}" if client else "")
+        return SignIn(principal, _moment(claims["iat"]), _moment(ends), ends + provider.clock_skew_s, recognition)
 
     def _read_visas(
         self, provider: IdentityProvider, claims: dict[str, Any], text: str, now: datetime
@@ -210,40 +253,93 @@ class IdentityProviders:
         return found
 
 
-def read_roles(provider: IdentityProvider, claims: dict[str, Any]) -> frozenset[Role]:
-    """Return the roles that the groups of a token give, as settings map them."""
+def _find_groups(provider: IdentityProvider, claims: dict[str, Any]) -> Any:
     found: Any = claims.get(provider.groups_claim)
     if found is None:  # a member of a member, as Keycloak has realm_access.roles
         found = claims
         for name in provider.groups_claim.split("."):
             found = found.get(name) if isinstance(found, dict) else None
+    return found
+
+
+def read_roles(provider: IdentityProvider, claims: dict[str, Any]) -> frozenset[Role]:
+    """Return the roles that the groups of a token give, as settings map them."""
+    found = _find_groups(provider, claims)
     groups = [found] if isinstance(found, str) else found if isinstance(found, list) else []
     return frozenset(Role(role) for group in groups if isinstance(group, str) for role in provider.roles.get(group, ()))
 
 
+def find_fault_of_groups(provider: IdentityProvider, claims: dict[str, Any]) -> Fault:
+    """Return why the groups of a token give no role."""
+    found, elsewhere = _find_groups(provider, claims), claims.get("_claim_names")
+    if found is None:
+        # Entra ID states an address in place of more than 200 groups.
+        is_over = "hasgroups" in claims or (isinstance(elsewhere, dict) and provider.groups_claim in elsewhere)
+        return Fault.GROUPS_OVERAGE if is_over else Fault.GROUPS_ABSENT
+    if isinstance(found, str) and re.search(r"[,; ]", found):
+        return Fault.GROUPS_TEXT
+    paths = [found] if isinstance(found, str) else found
+    if isinstance(paths, list) and any(isinstance(one, str) and one.startswith("/") for one in paths):
+        return Fault.GROUPS_PATHS
+    return Fault.GROUPS_UNMAPPED
+
+
 def _read_principal(provider: IdentityProvider, claims: dict[str, Any]) -> Principal:
-    """Return who a token is of, with the roles of the groups that it states."""
+    """Return who a token is of, with the roles of the groups that it states.
+
+    Raises
+    ------
+    TokenFault
+    """
+    subject = read_subject(claims, provider.subject_claim)
+    if subject is None:
+        raise TokenFault(Fault.SUBJECT, is_signed=True)
+    identity = identity_of(provider.issuer, provider.subject_claim, subject)
     return Principal(
-        principal_id(provider.issuer, claims["sub"]),
-        principal_name(provider.name, provider.issuer, claims["sub"]),
+        identity,
+        principal_name(provider.name, subject[0], identity),
         read_roles(provider, claims),
         shown_name=_shown_name(claims.get(provider.shown_name_claim)),
         issuer=provider.issuer,
     )
 
 
-def principal_id(issuer: str, subject: str) -> str:
-    """Return who somebody is here: a function of issuer and subject, so that no row says who is whom."""
-    return "prn_" + hashlib.sha256(f"curator-principal:1\n{issuer}\n{subject}".encode()).hexdigest()[:24]
+def _recognise(provider: IdentityProvider, claims: dict[str, Any], application: str) -> Recognition:
+    """Return how a token's issuer tells its person from others."""
+    claim, before = provider.subject_claim, provider.subject_claim_before
+    subject = read_subject(claims, before) if before and before != claim else None
+    identity_before = "" if subject is None else identity_of(provider.issuer, before, subject)
+    # Where two subjects are two persons anyway, nothing is noted of applications.
+    return Recognition(claim, "" if provider.tells_people_apart else application, identity_before)
 
 
-def principal_name(provider: str, issuer: str, subject: str) -> str:
+def _read_client(claims: dict[str, Any]) -> str:
+    """Return the application that a token was issued to; empty if it does not say."""
+    stated = (claims.get(name) for name in ("azp", "client_id", "appid", "cid"))
+    found = next((one for one in stated if isinstance(one, str)), "")
+    return found if len(found) <= _SUBJECT_MAX and found.isprintable() else ""
+
+
+def read_subject(claims: dict[str, Any], claim: str) -> tuple[str, ...] | None:
+    """Return what a token says of who somebody is, with the tenant where it holds within that; None if nothing."""
+    said = tuple(claims.get(name) for name in (claim, *_TENANT_OF.get(claim, ())))
+    texts = tuple(one for one in said if isinstance(one, str) and 0 < len(one) <= _SUBJECT_MAX)
+    return texts if len(texts) == len(said) else None
+
+
+def identity_of(issuer: str, claim: str, subject: tuple[str, ...]) -> str:
+    """Return who somebody is by a claim: a function of issuer, claim and subject, so that no row says who is whom."""
+    said = f"1\n{issuer}\n{subject[0]}" if claim == "sub" else f"2\n{json.dumps([issuer, claim, *subject])}"
+    return "prn_" + hashlib.sha256(f"curator-principal:{said}".encode()).hexdigest()[:24]
+
+
+def principal_name(provider: str, subject: str, identity: str) -> str:
     """Return what somebody is called here: the provider's name and the subject, or a digest where that is no name.
 
     A dot stands before a subject and a hyphen before a digest, so that no subject is taken for a digest.
     """
     name = f"{provider}.{subject}"
-    return name if NAME.fullmatch(name) else f"{provider}-{principal_id(issuer, subject)[4:]}"
+    return name if NAME.fullmatch(name) else f"{provider}-{identity[4:]}"
 
 
 def _shown_name(said: object) -> str:

@@ -40,8 +40,8 @@ def test_a_summary_says_what_was_spent_and_of_which_levels_the_baseline_is() -> 
     found = facts_of(release)
     assert found["baseline"] == "mgus no, sex F"
     assert found["n"] == "50 rows, noisy"
-    assert "privacy spent" not in found
-    assert facts_of(replace(release, cost=Cost(None, None, 1.0, 1e-6)))["privacy spent"] == "ε = 1 at δ = 1e-06"
+    assert "privacy charged" not in found
+    assert facts_of(replace(release, cost=Cost(None, None, 1.0, 1e-6)))["privacy charged"] == "ε = 1 at δ = 1e-06"
     assert baseline_text([*columns, *columns], release.terms) == "mgus no, sex F"  # as asked, and as cut
 
 
@@ -92,7 +92,7 @@ def test_terms_of_a_refined_fit_are_named_as_they_were_asked() -> None:
     assert fit.param_names_.tolist() == ["(constant)", *fit.term_names_] == ["(constant)", "x1", "x2"]
     assert summary.title.startswith("y by")
     assert fit.t_test("x1 - 2 * x2 = 0").estimates
-    assert dict(summary.facts)["privacy spent"] == spent_text([("", PRICE)] * len(refinement.releases))
+    assert dict(summary.facts)["privacy charged"] == spent_text([("", PRICE)] * len(refinement.releases))
     assert float(re.findall(r"[\d,]+", dict(summary.facts)["n"])[0].replace(",", "")) == pytest.approx(6000, rel=0.05)
 
 

@@ -500,6 +500,22 @@ def test_a_residual_deviation_that_noise_hides_is_not_called_zero() -> None:
     assert scale.variances[0] > 1.2 * scale.noise_sd[0]  # what the noise may well hide is in every standard error
 
 
+def test_what_noise_outweighs_is_not_told() -> None:
+    """R² was 1.00 or far below 0, the residual sd several times the truth, and the share of privacy any number."""
+    loud = [AdaSSP().fit(noisy(seed, 50, Noise(30.0, 20.0, 20.0, 10.0))) for seed in range(20)]
+    found = np.array([[fit.rsquared, fit.rsquared_adj, fit.scale, *fit.rsquared_interval()] for fit in loud])
+    untold = (found[:, 3] == 0.0) & (found[:, 4] == 1.0)
+    assert np.mean(untold) > 0.5
+    assert np.all(np.isnan(found[untold, :3]))
+    for fit in loud:
+        facts, ends = dict(fit.summary().facts), np.isfinite(fit.conf_int()).all(axis=1)
+        assert np.array_equal(np.isnan(fit.privacy_share), ~ends)
+        assert facts["R²"].startswith("–  [0, 1]") == bool(np.isnan(fit.rsquared))
+        assert not np.isnan(fit.results_[0].noise_share).any()  # what warnings go by
+    quiet = AdaSSP().fit(noisy())
+    assert np.isfinite([quiet.rsquared, quiet.scale, *quiet.privacy_share]).all()
+
+
 def test_equations_are_pickled_whole() -> None:
     (equations,) = pool(noisy())
     again: Equations = pickle.loads(pickle.dumps(equations))

@@ -144,6 +144,48 @@ def test_no_time_to_wait_means_no_look() -> None:
     assert curator.waits == []
 
 
+WAITS = {"Curator-Wait": "20"}
+
+
+class Holding(Curator):
+    """A curator that answers a look after some seconds, on the clock of its client."""
+
+    holds_s, held_s = 15.0, 0.0
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        if "Prefer" in request.headers:
+            self.held_s += self.holds_s
+        return super().__call__(request)
+
+    def client(self, **options: Any) -> CuratorClient:
+        client = super().client(**options)
+        client._transport.clock = lambda: sum(self.waits) + self.held_s
+        return client
+
+
+def test_a_curator_that_tells_of_the_end_is_asked_to_and_not_slept_for() -> None:
+    curator = Holding(accepted(headers=WAITS), *[job(headers=WAITS)] * 3, job("done"), fetched())
+    assert ask(curator.client()).id == "rel_1"
+    assert curator.waits == []
+    assert [request.headers.get("Prefer") for request in curator.requests[1:]] == ["wait=15"] * 4 + [None]
+
+
+def test_a_curator_that_does_not_hold_a_look_is_asked_as_seldom_as_it_says() -> None:
+    curator = Holding(accepted(headers=WAITS), *[job(headers=WAITS)] * 3, job("done"), fetched())
+    curator.holds_s = 0.0
+    assert ask(curator.client()).id == "rel_1"
+    assert len(curator.waits) >= 2
+    assert min(curator.waits) >= 5.0
+
+
+def test_a_wait_is_as_long_as_the_caller_has_time() -> None:
+    curator = Holding(accepted(headers=WAITS), *[job(headers=WAITS)] * 9)
+    curator.holds_s = 7.0
+    with pytest.raises(JobRunningError):
+        ask(curator.client(), wait_s=7.5)
+    assert [request.headers.get("Prefer") for request in curator.requests[1:]] == ["wait=7"]
+
+
 @pytest.mark.parametrize("wait_s", [-1.0, float("nan")])
 def test_time_to_wait_is_not_negative(wait_s: float) -> None:
     curator = Curator()

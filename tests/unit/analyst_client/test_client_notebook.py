@@ -374,7 +374,14 @@ def test_budget_whose_limit_was_lowered_says_what_its_guarantee_is() -> None:
     said = "The guarantee is that of the highest limit there ever was: ε = 5 at δ = 1e-06."
     assert said in words(budget(highest_limit=amount(9_000, 5.0)))
     for same in (budget(), budget(highest_limit=amount(4_000, 3.0))):
-        assert "highest" not in words(same)
+        assert "The guarantee is" not in words(same)
+
+
+def test_budget_says_that_what_was_spent_is_a_sum_and_no_bound_but_under_pure() -> None:
+    said = "What was spent is the sum of the charges, and no bound on what was learnt so far; the highest limit is."
+    assert said in words(budget())
+    assert said in words(budget(accountant="zcdp"))
+    assert said not in words(budget(accountant="pure"))
 
 
 def test_bar_of_a_budget_has_its_meaning_in_words() -> None:
@@ -457,7 +464,7 @@ def test_receipt_states_its_amounts_as_shares_of_the_limit() -> None:
     receipt = Release.from_text(with_receipt(release_body(), **payload)).receipt
     assert receipt is not None
     assert cells(receipt, "amount") == ["25.00% (56,000,000,000 units)"]
-    assert cells(receipt, "spent after it") == ["50.00% (112,000,000,000 units)"]
+    assert cells(receipt, "charged so far") == ["50.00% (112,000,000,000 units)"]
     assert cells(receipt, "limit") == ["224,000,000,000 units"]
     assert cells(receipt, "xtx") == ["9/4", "12, 9", "1"]
     assert "charge in the ledger of olmsted" in words(receipt)

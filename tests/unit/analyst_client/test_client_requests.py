@@ -32,6 +32,7 @@ from analyst_client import (
     ServiceUnavailableError,
     TransportError,
 )
+from analyst_client.http.proxies import find_proxy
 from analyst_client.http.retry import LONGEST_RETRY_AFTER_S, delay_before, read_retry_after
 from analyst_client.kinds.gram.request import ReleaseRequest
 
@@ -399,9 +400,25 @@ def test_address_that_is_not_a_curators_is_refused(url: str) -> None:
 
 
 def test_loopback_ignores_the_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HTTP_PROXY", "http://proxy.example:3128")
+    for name in ("HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, "http://proxy.example:3128")
+    for address in ("http://127.0.0.1:8000", "https://localhost", "http://[::1]:8000"):
+        assert find_proxy(httpx.URL(address)) is None
+    assert find_proxy(httpx.URL("https://curator.example")) == "http://proxy.example:3128"
     with CuratorClient("http://127.0.0.1:8000", TOKEN) as client:
         assert client._transport._http._mounts == {}
+
+
+@pytest.mark.parametrize("excepted", ["[::1]", "[::1],10.0.0.0/8", "http://["])
+def test_exceptions_from_the_proxy_are_read_whatever_they_are(monkeypatch: pytest.MonkeyPatch, excepted: str) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setenv("NO_PROXY", excepted)
+    with CuratorClient("https://curator.invalid", TOKEN, max_attempts=1) as client:
+        with pytest.raises(TransportError, match="ConnectError"):
+            client.datasets()
+        monkeypatch.setenv("HTTPS_PROXY", "http://[::1")
+        with pytest.raises(TransportError, match="HTTPS_PROXY is not the address of an HTTP proxy"):
+            client.datasets()
 
 
 def test_path_of_the_address_is_kept() -> None:

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from click.testing import Result
 from sqlalchemy import make_url
-from support import ROWS, World, body, csv_text, manifest_text, open_world
+from support import PERSONS, ROWS, World, body, csv_text, manifest_text, open_world
 from typer.testing import CliRunner
 
-from curator_service.cli.catalogue import name_database
 from curator_service.cli.main import app
+from curator_service.kit.db import name_database
 
 POPULATION = ["populations", "create", "village", "--adjacency", "add_remove"]
 BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
@@ -321,7 +321,8 @@ def test_square_brackets_in_descriptions_units_and_names_are_shown(full: tuple[C
     cli, _ = full
     manifest, data = cli.folder / "units.toml", cli.folder / "units.csv"
     manifest.write_text(
-        'name = "units"\npopulation = "town"\nrow_capacity = 9\n[[columns]]\nname = "dose"\ntype = "numeric"\n'
+        'name = "units"\npopulation = "town"\nrow_capacity = 9\nrows_are_persons = true\n'
+        '[[columns]]\nname = "dose"\ntype = "numeric"\n'
         'unit = "[arb]"\ndescription = "ends [/here]"\nlower = 0\nupper = 1\n'
     )
     data.write_text("dose\n0.5\n")
@@ -456,8 +457,8 @@ def test_hygiene_of_rows_that_are_gone_is_refused(full: tuple[Cli, World]) -> No
 def test_hygiene_leaves_out_rows_that_never_count(cli: Cli) -> None:
     cli.run(*POPULATION, *BUDGET)
     manifest, data = write_dataset(cli.folder)
-    share = 'subject = "patient"\nrows_per_subject = 2\n'
-    Path(manifest).write_text(share + manifest_text("cohort", "village"))
+    share = 'subject = "patient"\nrows_per_subject = 2'
+    Path(manifest).write_text(manifest_text("cohort", "village").replace(PERSONS, share))
     Path(data).write_text(csv_text([{**row, "patient": f"p{i % 30}"} for i, row in enumerate(ROWS)]))
     assert cli.run("datasets", "add", manifest, data).exit_code == 0
     answer = cli.json("datasets", "hygiene", "cohort", "--quasi", "sex")

@@ -54,6 +54,7 @@ name = "cohort"
 description = "Blood – creatinine in µmol/l, of ≤ 100 people"
 population = "village"
 row_capacity = 100
+rows_are_persons = true
 
 [[columns]]
 name = "age"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from rows_on_disk import read_columns
-from support import COLUMNS, ROWS, World, csv_text, make_rows, manifest_text
+from support import COLUMNS, PERSONS, ROWS, World, csv_text, make_rows, manifest_text
 
 from curator_service.datasets.engines import numpy as engine
 from curator_service.datasets.manifest import ManifestError, load_manifest
@@ -120,7 +120,8 @@ def test_a_formula_in_a_bad_value_is_not_repeated(world: World) -> None:
 
 
 def column_text(lines: str) -> str:
-    return f'name = "new"\npopulation = "town"\nrow_capacity = 10\n[[columns]]\nname = "age"\n{lines}\n'
+    head = f'name = "new"\npopulation = "town"\n{PERSONS}\nrow_capacity = 10\n'
+    return f'{head}[[columns]]\nname = "age"\n{lines}\n'
 
 
 BAD_MANIFESTS: dict[str, tuple[str, list[str]]] = {
@@ -370,7 +371,7 @@ def test_a_file_that_ends_its_reader_is_refused(
     monkeypatch.setattr("curator_service.datasets.snapshot.Persons.add", end)
     words = {"abort": "SIGABRT", "kill": "SIGKILL", "memory": "it takes more memory than it may"}
     said = ["new.csv: its reading was ended, and nothing is kept of it", words[way], "512 MiB"]
-    manifest = 'subject = "who"\nrows_per_subject = 1\n' + manifest_text("new", columns=SMALL)
+    manifest = manifest_text("new", columns=SMALL).replace(PERSONS, 'subject = "who"\nrows_per_subject = 1')
     assert_refused(world, IngestError, said, GOOD.replace("age,", "who,age,").replace("\n60", "\np,60"), manifest)
     assert SECRET not in "".join(capfd.readouterr())
 

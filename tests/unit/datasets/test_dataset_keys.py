@@ -7,14 +7,16 @@ from curator_service.datasets.keys import KeyOf, find_persons, looks_like_key
 _NAMES = {
     KeyOf.PERSON: "person_id PatientID patientid Patienten-Nr. id_paciente codice_paziente patient Subject USUBJID mrn "
     "BENE_ID patid eid SSN cpr lopnr Personnummer henkilötunnus codice_fiscale NHS_Number hospital_number Pat-Nr "
-    "Versichertennummer subject.reference pseudonym participant_code mother_id record_id study_id client_id dossier_no",
+    "Versichertennummer subject.reference pseudonym participant_code mother_id record_id study_id client_id dossier_no "
+    "individual 患者ID 身份证号 환자번호 Номер_пациента ID_pacjenta vpnr",
     KeyOf.RECORD: "measurement_id visit_no visit_occurrence_id FallNr Aufnahmenummer hadm_id stay_id claim_id AESEQ "
     "EncounterKey sample_id row_id encounter_num VISITNUM",
     KeyOf.STAFF: "provider_id doctor_id NPI Arzt-Nr",
-    KeyOf.UNKNOWN: "id ID nr Nummer uuid Kennung hospital_id grade_id",
+    KeyOf.UNKNOWN: "id ID nr Nummer uuid Kennung hospital_id grade_id idcode",
     None: "uric_acid covid thyroid steroid lipid paid valid grid yes_no diabetes_no number_of_children n_children num "
     "num_visits Anzahl_Kinder patient_age subject_weight patients person_years phone_number Hausnummer zip site_id "
-    "household_id gender_concept_id age sex income wage visit visit_date patient_count kindness no name code",
+    "household_id gender_concept_id age sex income wage visit visit_date patient_count kindness no name code "
+    "famid firm_id",
 }
 
 

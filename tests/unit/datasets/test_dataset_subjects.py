@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import World, ZeroNoise, body, open_world
+from support import PERSONS, World, ZeroNoise, body, open_world
 
 from curator_service.datasets.manifest import ManifestError
 from curator_service.datasets.persons import Persons, hash_rows
@@ -235,11 +235,11 @@ def test_rows_are_dropped_in_between_without_a_change(monkeypatch: pytest.Monkey
     ("wrong", "message"),
     [
         (("rows_per_subject = 2\n", ""), "go together"),
-        (('subject = "patient"\n', ""), "go together"),
+        (('subject = "patient"', PERSONS), "go together"),
         (('subject = "patient"', 'subject = "age"'), "must not be a column"),
         (('keep_by = "age"', 'keep_by = "patient"'), "declared column"),
         (('keep_by = "age"', 'keep_by = "--age"'), "declared column"),
-        (('subject = "patient"\nrows_per_subject = 2\n', ""), "goes with a subject"),
+        (('subject = "patient"\nrows_per_subject = 2', PERSONS), "goes with a subject"),
         (("rows_per_subject = 2", "rows_per_subject = 0"), "rows_per_subject"),
         (("rows_per_subject = 2", "rows_per_subject = 1001"), "rows_per_subject"),
     ],

@@ -155,3 +155,35 @@ def test_what_is_packed_is_not_unpacked(issuer: str) -> None:
 def test_nobody_there_is_a_provider_that_cannot_be_reached() -> None:
     with pytest.raises(ProviderUnreachable, match="ConnectError"):
         fetch("http://127.0.0.1:1/x")
+
+
+@pytest.mark.parametrize("excepted", ["[::1]", "[::1],10.0.0.0/8", "[fe80::1%eth0]", "*,[::1]", "http://[", "::1"])
+def test_a_list_of_exceptions_from_the_proxy_is_read_whatever_it_has(
+    monkeypatch: pytest.MonkeyPatch, excepted: str
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setenv("NO_PROXY", excepted)
+    with pytest.raises(ProviderUnreachable, match=r"provider\.invalid: ConnectError"):
+        fetch("https://provider.invalid/.well-known/openid-configuration")
+
+
+@pytest.mark.parametrize("variable", ["HTTPS_PROXY", "all_proxy"])
+@pytest.mark.parametrize("address", ["http://[::1", "ftp://proxy", "http://proxy:port", "http://", "socks5://proxy:1"])
+def test_a_proxy_that_is_no_address_is_named_by_its_variable(
+    monkeypatch: pytest.MonkeyPatch, variable: str, address: str
+) -> None:
+    for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, address)
+    with pytest.raises(ProviderUnreachable, match=f"{variable.upper()} is not the address of an HTTP proxy"):
+        fetch("https://provider.invalid/")
+
+
+def test_the_proxy_of_the_environment_is_for_other_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "proxy.example:3128")
+    monkeypatch.setenv("NO_PROXY", ".inside.example,[2001:db8::1]")
+    found = fetching.find_proxy("https://provider.example/")
+    assert found is not None
+    assert str(found.url) == "http://proxy.example:3128"
+    for url in ("https://a.inside.example/", "https://[2001:db8::1]/", "https://127.0.0.1/", "https://localhost:1/"):
+        assert fetching.find_proxy(url) is None

@@ -1,9 +1,11 @@
 """How well anybody can guess: against the best tests there are, and never rounded down."""
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from statistics import NormalDist
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,6 +52,35 @@ def test_under_pure_randomised_response_reaches_the_bound(prior: Fraction, epsil
 @given(rho=st.floats(1e-6, 20))
 def test_under_zcdp_the_bound_is_above_what_gaussians_reach(prior: Fraction, rho: float) -> None:
     assert float(best_guess([(ZCDP, units(rho))], prior)) >= attack_gaussian(math.sqrt(2 * rho), float(prior)) - 1e-12
+
+
+def play_stopping(increments: Callable[[int], np.ndarray], steps: int, threshold: float) -> tuple[float, np.ndarray]:
+    """Buy answers until they say enough; return how often the guess is right, and how many each run bought."""
+    ratios = np.cumsum(np.stack([increments(200_000) for _ in range(steps)], axis=1), axis=1)
+    enough = np.abs(ratios) >= threshold
+    last = np.where(enough.any(axis=1), enough.argmax(axis=1), steps - 1)
+    return float(np.mean(ratios[np.arange(len(ratios)), last] > 0)), last + 1
+
+
+def test_who_stops_when_he_has_enough_beats_what_he_spent_and_not_the_limit() -> None:
+    generator, steps, limit = np.random.default_rng(0), 8, 9.0
+    mu = math.sqrt(limit / steps)
+    right, bought = play_stopping(lambda n: mu * generator.normal(mu, 1, n) - mu**2 / 2, steps, threshold=2.5)
+    allowed = {k: float(best_guess([(GDP, units(k * limit / steps))])) for k in range(1, steps + 1)}
+    stated = float(np.mean([allowed[k] for k in bought.tolist()]))
+    assert (right, stated) == (
+        pytest.approx(0.925, abs=2e-3),
+        pytest.approx(0.858, abs=1e-3),
+    )  # docs/privacy.md states both
+    assert right < allowed[steps] + 0.003
+
+
+def test_under_pure_what_was_spent_bounds_every_run_whenever_it_ends() -> None:
+    generator, steps, epsilon = np.random.default_rng(0), 8, 0.25
+    told = math.exp(epsilon) / (1 + math.exp(epsilon))
+    right, bought = play_stopping(lambda n: np.where(generator.random(n) < told, epsilon, -epsilon), steps, 0.7)
+    allowed = {k: float(best_guess([(PURE, units(k * epsilon))])) for k in range(1, steps + 1)}
+    assert right < float(np.mean([allowed[k] for k in bought.tolist()])) + 0.003
 
 
 @given(st.floats(1e-3, 3), st.floats(1e-3, 3))

@@ -144,8 +144,8 @@ def test_workers_are_told_the_pace_that_was_measured_once(
 ) -> None:
     told: list[float | None] = []
     monkeypatch.setenv("CURATOR_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setattr("uvicorn.run", lambda *_, **__: told.append(Settings().pace))
+    monkeypatch.setattr("curator_service.api.serving.run_server", lambda *_, **__: told.append(Settings().pace))
     monkeypatch.setattr(pace, "measure_pace", lambda: 2**0.25)
     monkeypatch.setattr(os, "environ", os.environ.copy() | ({} if chosen is None else {"CURATOR_PACE": chosen}))
-    assert CliRunner().invoke(command, ["serve"]).exit_code == 0
+    assert CliRunner().invoke(command, ["serve", "--port", "0"]).exit_code == 0
     assert told == [2**0.25 if chosen is None else 7.5]
