@@ -87,10 +87,12 @@ class Readiness:
 
     def state(self) -> State:
         """Look, and say it to the metrics."""
-        jobs_open = None
-        with suppress(Exception), self._curator.database.read() as connection:
-            jobs_open = len(list_jobs(connection))
-        return State(self._look(), jobs_open)
+        jobs_open = waiting_bytes = None
+        with suppress(Exception):
+            with self._curator.database.read() as connection:
+                jobs_open = len(list_jobs(connection))
+            waiting_bytes = self._curator.datasets.measure_waiting()
+        return State(self._look(), jobs_open, waiting_bytes)
 
     def _look(self) -> str:
         database, guard = self._curator.database, self._curator.ledger.guard

@@ -5,6 +5,7 @@ rows that are drawn from the declared columns: normal, a little correlated, half
 noise. Nothing is known of the rows that the curator holds.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -34,8 +35,9 @@ from analyst_client.schema.quotes import AnyQuote
 FloatArray = npt.NDArray[np.float64]
 BODY_MAX = 64 * 1024
 """Largest request of a curator, in bytes."""
-_ROOM = 0.97
-"""Part of it that a made-up request may take: numbers of a real one have some digits more."""
+_POSTED_NUMBER, _LONGEST = re.compile(r"(?<![\d.])-?\d+(?=[,\]}])"), "-99999999"
+"""A whole number of a body, and one that is as long to write as those of any rows: directions that whiten are at most
+100, in units of 2⁻²⁰, and few of them near to that."""
 ROWS_MAX = 4000
 """Made-up rows; each counts for as many as are expected."""
 CORRELATION, EXPLAINED, REACH = 0.2, 0.5, 4.0
@@ -215,6 +217,12 @@ def residuals(loss: str, y: FloatArray, eta: FloatArray, target: Term) -> FloatA
     return np.asarray(raw - sigmoid(eta) if loss == "logistic" else (raw - np.minimum(np.exp(eta), most)) / most)
 
 
+def longest_body(request: Any) -> int:
+    """Return how many bytes a request may take, whatever numbers the rows will have it post."""
+    text: bytes = request.to_json()
+    return len(_POSTED_NUMBER.sub(_LONGEST, text.decode()).encode())
+
+
 def practise(
     problem: Problem,
     rules: RefinementRules,
@@ -329,8 +337,8 @@ def _follow(
     answers, codings = list[Answer](), list[Coding]()
 
     def answer(question: Question) -> Any:
-        if (size := len(question.request.to_json())) > _ROOM * BODY_MAX:
-            rule = f"a request has at most {BODY_MAX:,} bytes, and this one may take {size / _ROOM:,.0f}"
+        if (size := longest_body(question.request)) > BODY_MAX:
+            rule = f"a request has at most {BODY_MAX:,} bytes, and this one may take {size:,}"
             raise TooLargeError(rule, by_features=True)
         quoted = quote(question.request)
         if question.is_quote:

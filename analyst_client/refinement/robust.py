@@ -31,8 +31,9 @@ from analyst_client.terms.python import read_condition
 
 _SAMPLED_LEAST = 0.1
 """Share of sampling error in the variance of some coefficient, below which privacy noise hides it in all of them."""
-_DIGITS = 99999.0 / 2**BITS
-"""A direction that is as long to write as any."""
+_DIGITS = -999999.0 / 2**BITS
+"""A number that is as long to write as those of any release: directions that whiten are at most 100, and few of a row
+are near to that, as its squares add up to 10,000 at most. A small norm of gradients makes them larger."""
 
 
 def check_robust(request: ReleaseRequest) -> None:
@@ -83,7 +84,7 @@ def quote_robust(
     d = len(quote.terms)
     weight = _weight(request, quote.terms, quote.columns, norm if weighted else None)
     try:
-        meat = ask(_request(request, quote, weight, np.zeros(d), np.full((d, d), _DIGITS), 1.0))
+        meat = ask(_request(request, quote, weight, np.full(d, _DIGITS), np.full((d, d), _DIGITS), 1.0))
     except RequestInvalidError as error:
         raise ValueError(
             f"robust=True is refused: a curator does not compute Σ g gᵀ of this model. {error}. Fewer features, "

@@ -37,10 +37,13 @@ class State:
         As `/readyz` says it.
     jobs_open : int, optional
         Requests that wait or are worked on, and hold an amount, of every process; None where it cannot be told.
+    waiting_bytes : int, optional
+        What is stored of rows beside the versions that hold now; None where it cannot be told.
     """
 
     status: str
     jobs_open: int | None
+    waiting_bytes: int | None = 0
 
 
 class Metrics:
@@ -121,19 +124,25 @@ class Metrics:
         if backup is not None:
             about = "When `curator backup` ended last, in seconds since 1970."
             yield _gauge("curator_backup_timestamp_seconds", about, backup.at)
+        if state.waiting_bytes is not None:
+            yield self._free(state.waiting_bytes)
+
+    def _free(self, waiting_bytes: int) -> GaugeMetricFamily:
+        """Tell the free share of disks as it would be without rows that wait: nobody learns here that some came."""
         free = GaugeMetricFamily(
             "curator_disk_free_ratio",
             # What a request writes for a moment is far below a hundredth.
-            "The share of a folder's disk that is free, in hundredths.",
+            "The share of a folder's disk that is free or taken by rows that wait for a cut, in hundredths.",
             labels=["folder"],
         )
         for name, folder in self._folders.items():
             try:
-                disk = shutil.disk_usage(folder)
+                disk, is_of_data = shutil.disk_usage(folder), os.stat(folder).st_dev == os.stat(self._data_dir).st_dev
             except OSError:
                 continue
-            free.add_metric([name], int(100 * disk.free / disk.total) / 100)
-        yield free
+            left = disk.free + (waiting_bytes if is_of_data else 0)
+            free.add_metric([name], int(100 * min(left / disk.total, 1.0)) / 100)
+        return free
 
 
 def _gauge(name: str, about: str, value: float, **labels: str) -> GaugeMetricFamily:

@@ -37,7 +37,7 @@ from curator_service.identity.policy import Action
 from curator_service.identity.repository import Principal
 from curator_service.identity.service import IdentityError
 from curator_service.kinds.registry import KINDS
-from curator_service.kit.db import SchemaError, is_absent, name_database
+from curator_service.kit.db import PoolerError, SchemaError, is_absent, name_database
 from curator_service.kit.names import make_visible
 from curator_service.kit.problems import Problem
 from curator_service.kit.spelling import is_unicode
@@ -63,6 +63,7 @@ DatabaseName = Annotated[
     str | None, typer.Option(metavar="NAME", help="Where --sql is asked: a name in CURATOR_SOURCES.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do it without a question; needed where there is no terminal.")]
 _ERRORS = (
     AccessError,
     EvidenceError,
@@ -80,11 +81,22 @@ _ERRORS = (
     AnchorError,
     BackupError,
     ReconciliationError,
+    PoolerError,
     SchemaError,
     FileNotFoundError,
 )
 _WITHOUT_RIGHTS = (InsufficientPrivilege, InvalidSchemaName)
 """What PostgreSQL says to a role that may not do it, or may not even see the schema."""
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask on the terminal, and end the command unless the answer is yes; `yes` is the answer of a script."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        fail("there is no terminal to ask on: add --yes")
+    if not typer.confirm(question, err=True):
+        fail("nothing was changed")
 
 
 def read_settings() -> Settings:

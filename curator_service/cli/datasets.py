@@ -13,10 +13,12 @@ from curator_service.cli.common import (
     DataSource,
     ManifestFile,
     QueryFile,
+    Yes,
     actor,
     authenticate_admin,
     check_machine,
     choose_source,
+    confirm,
     emit,
     escape,
     fail,
@@ -83,25 +85,35 @@ def add(
     out.print(text, soft_wrap=True)
 
 
-def _add_renewal(act: str, said: str) -> None:
-    """Add a command that reads rows for a dataset's next cut."""
-
-    def renew(
-        name: str,
-        data: DataSource = None,
-        sql: QueryFile = None,
-        database: DatabaseName = None,
-        other_people: OtherPeopleReason = None,
-        token: AdminToken = None,
-        as_json: AsJson = False,
-    ) -> None:
-        _add_rows(act, name, choose_source(data, sql, database), other_people, token, as_json=as_json)
-
-    app.command(act, help=f"{said}, under its manifest, from its next cut on.")(renew)
+@app.command("append")
+def append(
+    name: str,
+    data: DataSource = None,
+    sql: QueryFile = None,
+    database: DatabaseName = None,
+    other_people: OtherPeopleReason = None,
+    token: AdminToken = None,
+    as_json: AsJson = False,
+) -> None:
+    """Add rows to a dataset, under its manifest, from its next cut on."""
+    _add_rows(APPEND, name, choose_source(data, sql, database), other_people, token, as_json=as_json)
 
 
-_add_renewal(APPEND, "Add rows to a dataset")
-_add_renewal(REPLACE, "Put other rows in the place of all rows of a dataset")
+@app.command("replace")
+def replace(
+    name: str,
+    data: DataSource = None,
+    sql: QueryFile = None,
+    database: DatabaseName = None,
+    other_people: OtherPeopleReason = None,
+    token: AdminToken = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Put other rows in the place of all rows of a dataset, under its manifest, from its next cut on."""
+    rows = choose_source(data, sql, database)
+    confirm(f"overwrite all rows of {name} at the next cut, and put these in their place?", yes=yes)
+    _add_rows(REPLACE, name, rows, other_people, token, as_json=as_json)
 
 
 def _add_rows(
@@ -118,9 +130,11 @@ def _add_rows(
 def retire(
     name: str,
     successor: Annotated[str, typer.Option(help="The dataset that takes its place.")] = "",
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Let a dataset end at its next cut: its rows are overwritten; its releases and its population's budget stay."""
+    confirm(f"end {name} and overwrite its rows at the next cut?", yes=yes)
     with open_curator(to_write=True) as curator:
         waiting = curator.versions.retire(name, actor=actor(), successor=successor)
     emit_waiting([waiting], as_json=as_json)

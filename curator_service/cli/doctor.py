@@ -21,7 +21,7 @@ from curator_service.container import Curator, make_curator
 from curator_service.exposure import find_exposures
 from curator_service.kinds.registry import KINDS
 from curator_service.kit.clock import EARLIER_MAX, find_lead, timestamp, utc_now
-from curator_service.kit.db import DATABASE_ERRORS, SchemaError, is_absent, name_database
+from curator_service.kit.db import DATABASE_ERRORS, PoolerError, SchemaError, is_absent, name_database
 from curator_service.kit.milestones import Milestone, find
 from curator_service.ledger.accounts.reservations import beat
 from curator_service.ledger.chain.signing import SigningError
@@ -132,6 +132,9 @@ def _curator(curator: Curator, settings: Settings) -> Iterator[Finding]:
             yield _EMPTY
         else:
             yield Finding("schema", ILL, str(error), "curator backup FILE, then curator db upgrade")
+        return
+    except PoolerError as error:
+        yield Finding("database", ILL, str(error))
         return
     except DATABASE_ERRORS:
         yield Finding("database", ILL, "does not answer", "start it, and check CURATOR_DATABASE_URL")

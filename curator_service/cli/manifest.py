@@ -14,6 +14,7 @@ from curator_service.cli.common import (
     choose_source,
     emit,
     err,
+    escape,
     fail,
     out,
     reading,
@@ -27,6 +28,8 @@ from curator_service.datasets.manifest import CsvOptions, load_manifest
 from curator_service.datasets.omop.declaration import load_declaration
 from curator_service.datasets.omop.draft import draft_manifest as draft_cohort
 from curator_service.datasets.omop.query import MADE, make_query
+from curator_service.datasets.sources.base import Source
+from curator_service.datasets.sources.csv import TolerantCsv
 from curator_service.datasets.sources.opening import is_csv, open_source
 from curator_service.datasets.sources.sniffing import sniff
 
@@ -44,35 +47,61 @@ def draft(
         int | None, typer.Option(min=1, help="Public bound on the number of rows: a round number, from knowledge.")
     ] = None,
     to: Annotated[Path | None, typer.Option("--out", help="A new file; else standard output.")] = None,
-    all_rows: Annotated[bool, typer.Option("--all", help=f"Read all rows, not the first {ROWS_MAX:,}.")] = False,
+    all_rows: Annotated[
+        bool, typer.Option("--all", help=f"Look at all rows, not at {ROWS_MAX:,} and blocks of those behind.")
+    ] = False,
+    header: Annotated[
+        str | None, typer.Option(help="Of a file without one: the names of its columns, with commas between them.")
+    ] = None,
 ) -> None:
-    """Propose a manifest for a person to complete: names, types, units, levels; bounds stay empty.
+    """Propose a manifest for a person to complete: names, types, units; bounds, levels and the person stay empty.
 
-    Of the rows it shows levels of short lists alone. Nothing leaves this machine.
+    Of the rows it shows words that at least five persons have. What the error stream says is for the operator alone:
+    it counts rows. Nothing leaves this machine.
     """
     if to is not None and to.exists():
         fail(f"{to} exists; a draft never replaces what somebody completed")
+    told: list[str] = []
     with refusals():
         rows = choose_source(data, sql, database)
-        options = sniff(rows) if isinstance(rows, Path) and is_csv(rows) else None
-        source = open_source(rows, options or CsvOptions()) if isinstance(rows, Path) else rows
-        text = draft_manifest(
-            source,
-            options,
-            name=name or (data or sql or Path("dataset")).name.split(".")[0],
-            population=population,
-            row_capacity=row_capacity,
-            rows_max=None if all_rows else ROWS_MAX,
-        )
+        label = (data or sql or Path("dataset")).name
+        source, options = _open_to_draft(rows, header)
+        with reading(label) as progress:
+            text = draft_manifest(
+                source,
+                options,
+                name=name or label.split(".")[0],
+                population=population,
+                row_capacity=row_capacity,
+                rows_max=None if all_rows else ROWS_MAX,
+                tell=told.append,
+                progress=progress,
+            )
         source.close()
+    err.print(NOTICE, style="bold", soft_wrap=True)
+    for line in told:
+        err.print(escape(line), highlight=False, soft_wrap=True)
     if to is None:
         write_document(text)
         return
     to.write_text(text, encoding="utf-8")
     err.print(
-        f"wrote {to}: {_count_empty(text)} bounds to fill in, {text.count('check:') - 1} lines to look at",
+        f"wrote {to}: {_count_empty(text)} lines to fill in, {text.count('check:')} to look at",
         highlight=False,
     )
+
+
+def _open_to_draft(rows: Path | Source, header: str | None) -> tuple[Source, CsvOptions | None]:
+    """Return a source, and how it seems to be written where it is CSV."""
+    if isinstance(rows, Path) and is_csv(rows):
+        names = None if header is None else [name.strip() for name in header.split(",")]
+        if names is not None and (not all(names) or len(set(names)) < len(names)):
+            raise typer.BadParameter("names of columns differ, and none is empty", param_hint="--header")
+        options = sniff(rows, names)
+        return TolerantCsv(rows, options), options
+    if header is not None:
+        raise typer.BadParameter("a file of Parquet or a query names its columns itself", param_hint="--header")
+    return open_source(rows, CsvOptions()) if isinstance(rows, Path) else rows, None
 
 
 @app.command("omop")
@@ -101,11 +130,11 @@ def draft_omop(
         return
     text = draft_cohort(declared)
     manifest.write_text(text, encoding="utf-8")
-    err.print(f"wrote {query} and {manifest}: {_count_empty(text)} bounds to fill in", highlight=False)
+    err.print(f"wrote {query} and {manifest}: {_count_empty(text)} lines to fill in", highlight=False)
 
 
 def _count_empty(text: str) -> int:
-    return text.count("\n# lower =") + text.count("\n# upper =")
+    return sum(text.count(f"\n# {name} =") for name in ("lower", "upper", "levels", "subject"))
 
 
 @app.command("check")

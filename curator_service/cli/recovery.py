@@ -111,15 +111,16 @@ def restore(
         curator.approvals.adopt()
         curator.versions.cut_due()  # before anything is released again; else the service does it when it starts
         permits = [permit for permit in curator.permits.list_permits() if not permit.ended_at]
-    table = Table("population", "kept through", "lost through", "written off", "epoch", title="Reconciled")
+    table = Table(
+        "population", "kept through", "lost through", "written off", "epoch", "entries set aside", title="Reconciled"
+    )
     for one in done:
         symbol = names[one.population].accountant.symbol
         lost = "everything" if one.lost_through is None else str(one.lost_through)
         has_budget = one.population != REGISTER
         written_off = f"{one.written_off / UNITS_PER_ONE:.6g} {symbol}" if has_budget else "no budget"
-        table.add_row(
-            one.population if has_budget else "the register", str(one.kept_through), lost, written_off, str(one.epoch)
-        )
+        name = one.population if has_budget else "the register"
+        table.add_row(name, str(one.kept_through), lost, written_off, str(one.epoch), str(one.set_aside))
     result["reconciled"] = [
         {
             "population": d.population,
@@ -127,6 +128,7 @@ def restore(
             "lost_through": d.lost_through,
             "written_off_units": str(d.written_off),
             "epoch": d.epoch,
+            "set_aside": d.set_aside,
         }
         for d in done
     ]

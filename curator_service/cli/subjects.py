@@ -10,7 +10,18 @@ from rich.markup import escape
 from rich.table import Table
 
 from curator_service.cli.catalogue import read_holdings, render_json, write
-from curator_service.cli.common import AsJson, actor, emit, err, fail, open_curator, read_settings, refusals
+from curator_service.cli.common import (
+    AsJson,
+    Yes,
+    actor,
+    confirm,
+    emit,
+    err,
+    fail,
+    open_curator,
+    read_settings,
+    refusals,
+)
 from curator_service.cli.datasets import emit_waiting
 from curator_service.cli.datasets import find as find_dataset
 from curator_service.container import Curator
@@ -173,6 +184,7 @@ def _read_key(path: Path | None) -> SubjectKey:
 @app.command("erase")
 def erase(
     dataset: Annotated[list[str] | None, typer.Option(help="Of this dataset alone; may be given again.")] = None,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Let a person be forgotten from the next cut on; the identifier is asked for, or read from standard input.
@@ -181,6 +193,7 @@ def erase(
     stays, and so does what it has cost.
     """
     identifier = _ask()
+    confirm(f"erase every row of this person from {', '.join(dataset or ['all datasets'])} at the next cut?", yes=yes)
     with open_curator(to_write=True) as curator:
         unknown = _not_searched(curator, identifier)
         try:

@@ -1,25 +1,39 @@
 """A draft of a manifest, from headers and what columns look like: a person completes it.
 
-Bounds are never read off the rows: their lines are comments, and a manifest without them is refused. Of the rows a
-draft shows levels of short lists alone.
+Bounds and levels are never read off the rows, and nothing says whose rows they are: their lines are comments, and a
+manifest without them is refused. Of the rows a draft shows the words that `candidates` lets it show, in comments alone.
+Counts are told apart from it, for the operator alone.
 """
 
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
-from itertools import pairwise
+from typing import Any
 
+from curator_service.datasets.candidates import PERSONS_MIN, find_key, is_called_key, is_called_number
+from curator_service.datasets.identifying import ends_as_name, is_identifying, is_name
+from curator_service.datasets.keys import KeyOf, find_persons, looks_like_key
+from curator_service.datasets.levels import find_levels, find_yes_and_no
 from curator_service.datasets.manifest import LEVEL, CsvOptions
-from curator_service.datasets.profiles import LEVELS_FEW, NUMBERS_FEW, Profile, profile_columns
+from curator_service.datasets.profiles import (
+    FAULTY_SHARE_MAX,
+    KNOWN_WORDS,
+    LEVELS_FEW,
+    NUMBERS_FEW,
+    Profile,
+    Profiles,
+    profile_columns,
+)
 from curator_service.datasets.reading import read_apart
-from curator_service.datasets.sources.base import Progress, Source
+from curator_service.datasets.sources.base import IngestError, Progress, Source
+from curator_service.datasets.sources.sniffing import SEPARATORS
 from curator_service.kit.apart import Bounds
 from curator_service.kit.names import DECEIVING, NAME
 
 ROWS_MAX = 50_000
-"""How many rows a draft reads unless told to read all."""
+"""How many rows a draft looks at, and blocks of those behind them, unless told to look at all."""
 _BOUNDS = Bounds(2**31, 3600)
 """Of a reading: how many columns there are is not known before."""
 _UNITS = {
@@ -31,18 +45,16 @@ _UNITS = {
     "usd": "USD", "eur": "EUR", "gbp": "GBP",
 }  # fmt: skip
 _IN_BRACKETS = re.compile(r"^(.*\S)\s*[(\[]\s*([^()\[\]]{1,15}?)\s*[)\]]$")
-_IDENTIFYING = {"email", "mail", "phone", "telephone", "mobile", "fax", "ssn", "passport", "iban", "address", "street"}
-_IDENTIFYING |= {"surname", "firstname", "lastname", "fullname", "forename"}
-_NAMING = {"name", "names"}
-_KEYS = {"id", "ids", "identifier", "mrn", "pid", "nhs", "patient", "subject", "person", "participant", "individual"}
-_ROW_NUMBERS = {"index", "row", "rownames", "row_names", "rowid", "unnamed"}
-_FALSE_TRUE = ({"false", "true"}, {"f", "t"}, {"no", "yes"}, {"n", "y"}, {"0", "1"}, {"0.0", "1.0"})
-_KEY_SHARE = 0.1
-_ALONE_SHARE = 0.95
-_ALONE_ROWS_MIN = 20
 _MANY_SHARE = 0.5
+_CANDIDATES_SHOWN = 20
 TO_FILL = "   # from knowledge, never from the rows"
 """Behind a bound that a person fills in."""
+_WHOSE = (
+    "# Whose rows are they? Complete subject and rows_per_subject, or keep rows_are_persons alone.",
+    "# subject =   # the column that tells persons apart; it is read, never stored, never released",
+    "# rows_per_subject =",
+    "# rows_are_persons = true   # if each row is another person",
+)
 
 
 def draft_manifest(
@@ -53,6 +65,8 @@ def draft_manifest(
     population: str | None = None,
     row_capacity: int | None = None,
     rows_max: int | None = ROWS_MAX,
+    tell: Callable[[str], None] = lambda _said: None,
+    progress: Progress = lambda _rows, _share: None,
 ) -> str:
     """Return TOML that a person completes.
 
@@ -67,14 +81,21 @@ def draft_manifest(
     row_capacity : int, optional
         Both are lines to fill in if not given.
     rows_max : int, optional
-        How many rows are read; None reads all.
+        How many rows are looked at, and blocks of those behind them; None looks at all.
+    tell : callable
+        Called with lines for the operator alone: they hold exact counts of the rows.
+    progress : callable
+        Called with the number of rows that were read, and their share of all, where it is known.
 
     Raises
     ------
     IngestError
     """
     work = partial(_draft, source, options, name, population, row_capacity, rows_max)
-    return str(read_apart(work, source.label, _BOUNDS, lambda _rows, _share: None)["text"])
+    drafted = read_apart(work, source.label, _BOUNDS, progress)
+    for line in drafted["told"]:
+        tell(line)
+    return str(drafted["text"])
 
 
 def _draft(
@@ -84,32 +105,95 @@ def _draft(
     population: str | None,
     row_capacity: int | None,
     rows_max: int | None,
-    _progress: Progress,
-) -> dict[str, str]:
-    profiles, left_out, is_whole = profile_columns(source, rows_max)
-    rows = max((profile.rows for profile in profiles), default=0)
-    subject = _find_subject(profiles)
-    notes, columns, taken = [*left_out], [], set[str]()
-    for profile in profiles:
-        if profile is subject:
-            continue
-        reason = _find_reason(profile, rows)
-        if reason:
+    progress: Progress,
+) -> dict[str, Any]:
+    is_declared = options is not None and options.header is not None
+    found = profile_columns(source, rows_max, progress, is_declared=is_declared)
+    _check_faults(found, source, options)
+    notes, columns, taken = [*found.left_out], [], set[str]()
+    for profile in found.columns:
+        if reason := _find_reason(profile):
             notes.append(f"{quote(profile.header)} {reason}")
         else:
             columns.append(_draft_column(profile, taken))
+    if not columns:
+        written = _describe_separators(source, options)
+        raise IngestError(f"{source.label}: no column can be released.{written} Left out: {'; '.join(notes)}")
     # How many rows there are is no matter of a file that becomes public.
-    read = "all rows" if is_whole else f"the first {rows_max:,} rows"
+    read = "all rows" if found.is_whole else "blocks of rows from the whole source"
     lines = [
         f"# A draft, from {read}. Fill in what is empty, look at each `check`, then run `curator manifest check`.",
         "",
         *draft_head(make_name(name, set(), "dataset"), population, row_capacity),
-        *_draft_subject(subject),
-        *_draft_missing(profiles),
+        *_WHOSE,
+        *_draft_missing(found.columns),
         *_draft_csv(options),
         *(["", "# Left out:", *(f"# - {note}" for note in notes)] if notes else []),
     ]
-    return {"text": "\n".join([*lines, *(line for column in columns for line in column)]) + "\n"}
+    text = "\n".join([*lines, *(line for column in columns for line in column)]) + "\n"
+    return {"text": text, "told": [*_tell_candidates(found), *_tell_faults(found, source), *_tell_words(found)]}
+
+
+def _check_faults(found: Profiles, source: Source, options: CsvOptions | None) -> None:
+    """Refuse a source of which too much cannot be read."""
+    faulty = sum(fault.count for fault in found.faults)
+    if faulty > FAULTY_SHARE_MAX * (found.rows + faulty):
+        said = "; ".join(fault.word(source.place) for fault in found.faults)
+        written = _describe_separators(source, options)
+        raise IngestError(
+            f"{source.label}: {faulty:,} of {found.rows + faulty:,} {source.place}s cannot be read, more than "
+            f"{FAULTY_SHARE_MAX:.0%}: {said}.{written}"
+        )
+
+
+def _describe_separators(source: Source, options: CsvOptions | None) -> str:
+    """Return a sentence on the separator of a CSV file, and on the signs in its header that may be it."""
+    if options is None:
+        return ""
+    header = "".join(source.list_columns())
+    others = [repr(sign) for sign in SEPARATORS if sign != options.separator and sign in header]
+    seen = f"; the header also has {', '.join(others)}" if others else ""
+    return f" The separator was taken to be {options.separator!r}{seen}."
+
+
+def _tell_candidates(found: Profiles) -> list[str]:
+    """Return lines on the columns that may tell persons apart, those that are called so first."""
+    keys = [profile for profile in found.columns if find_key(profile)]
+    keys.sort(key=lambda profile: looks_like_key(profile.header) is not KeyOf.PERSON)
+    lines = [f"  {_tell_candidate(profile, found)}" for profile in keys[:_CANDIDATES_SHOWN]]
+    if len(keys) > len(lines):
+        lines.append(f"  and {len(keys) - len(lines)} more")
+    for known in find_persons([profile.header for profile in found.columns]):
+        lines.append(f"  in the schema of {known.schema} a person is {', '.join(map(quote, known.columns))}")
+    return ["Columns that may tell persons apart:", *lines] if lines else ["No column seems to tell persons apart."]
+
+
+def _tell_candidate(profile: Profile, found: Profiles) -> str:
+    rows = profile.distinct_rows
+    if profile.distinct == rows == found.rows:
+        return f"{quote(profile.header)}: all different"
+    among = f"{rows:,} rows" if rows == found.rows else f"{rows:,} of {found.rows:,} rows"
+    return f"{quote(profile.header)}: {profile.distinct:,} values in {among}"
+
+
+def _tell_faults(found: Profiles, source: Source) -> list[str]:
+    return [f"Not read: {fault.word(source.place)}; `curator manifest check` refuses it." for fault in found.faults]
+
+
+def _tell_words(found: Profiles) -> list[str]:
+    """Return lines on the words beside numbers."""
+    lines = []
+    for profile in found.columns:
+        if profile.are_numbers and profile.apart and not _find_reason(profile):
+            shown = _find_words_beside(profile)
+            words = f": {', '.join(map(quote, shown))}" if shown else ""
+            rest = (
+                "" if len(shown) == len(profile.apart) else f"; words of fewer than {PERSONS_MIN} persons are not shown"
+            )
+            lines.append(
+                f"{quote(profile.header)}: {sum(profile.apart.values()):,} values are no numbers{words}{rest}."
+            )
+    return lines
 
 
 def draft_head(name: str, population: str | None, row_capacity: int | None) -> list[str]:
@@ -138,49 +222,46 @@ def make_name(header: str, taken: set[str], otherwise: str) -> str:
     return found
 
 
-def _tokens(header: str) -> set[str]:
-    apart = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", header)
-    words = [word for word in re.split(r"[^a-z0-9]+", apart.lower()) if word]
-    return {*words, *(one + other for one, other in pairwise(words))}
-
-
-def _find_subject(profiles: Iterable[Profile]) -> Profile | None:
-    """Return the column that most likely tells persons apart."""
-    found = [
-        one
-        for one in profiles
-        if _tokens(one.header) & _KEYS and one.present == one.rows and one.distinct_share > _KEY_SHARE and _is_key(one)
-    ]
-    return max(found, key=lambda one: one.distinct_share, default=None)
-
-
-def _is_key(profile: Profile) -> bool:
-    return not profile.are_numbers or profile.are_whole
-
-
-def _find_reason(profile: Profile, rows: int) -> str:
-    """Return why a column is not released, or nothing."""
-    if not profile.present:
-        return "has no value"
-    tokens, few = _tokens(profile.header), profile.has_few_words and len(profile.words) <= LEVELS_FEW
-    is_text = not profile.are_numbers and not profile.are_instants
-    many = profile.distinct_share > _MANY_SHARE or not few
-    if tokens & _IDENTIFYING or (is_text and (profile.are_addresses or (tokens & _NAMING and many))):
+def _find_reason(profile: Profile) -> str:
+    """Return why a column is not drafted as one to release, or nothing."""
+    if profile.distinct < 2:
+        return "has one value: it explains nothing" if profile.present else "has no value"
+    if is_identifying(profile.header) or (profile.are_texts and _names_persons(profile)):
         return "looks like names, addresses or numbers that identify a person: never release it"
-    alone = profile.distinct_share > _ALONE_SHARE and rows >= _ALONE_ROWS_MIN and _is_key(profile)
-    if alone and not is_text and tokens & _ROW_NUMBERS:
+    if 2 * profile.fraction_rows > profile.present:
+        return "has numbers with another decimal sign than the file: write it anew, or declare decimal"
+    if fault := _find_fault_of_key(profile):
+        return fault
+    return _find_fault_of_levels(profile) if profile.are_texts else ""
+
+
+def _find_fault_of_key(profile: Profile) -> str:
+    key, is_called = find_key(profile), is_called_key(profile.header)
+    if not key or (profile.are_texts and not (is_called or profile.are_alone or profile.are_together)):
+        return ""
+    if profile.are_numbers and profile.are_alone and is_called_number(profile.header):
         return "numbers the rows"
-    if alone and (is_text or tokens & _KEYS):
-        return "has another value in nearly every row: if it tells persons apart, make it the subject"
-    return "" if not is_text else _find_fault_of_levels(profile, few=few)
+    if profile.are_numbers and not is_called:
+        return f"{key}: if it is an amount, declare it"
+    return f"{key}: never release it; declare it as the subject or, if it is no person's, under not_persons"
 
 
-def _find_fault_of_levels(profile: Profile, *, few: bool) -> str:
-    if not few:
+def _names_persons(profile: Profile) -> bool:
+    if profile.are_addresses or is_name(profile.header):
+        return True
+    return ends_as_name(profile.header) and (
+        looks_like_key(profile.header) is KeyOf.PERSON
+        or profile.distinct > LEVELS_FEW
+        or profile.distinct > _MANY_SHARE * profile.distinct_rows
+    )
+
+
+def _find_fault_of_levels(profile: Profile) -> str:
+    if not profile.has_few_words or len(profile.counts) > LEVELS_FEW:
         return f"is text with more than {LEVELS_FEW} levels: if it matters, group it before"
-    if len(profile.words) < 2:
-        return "has one level: it explains nothing"
-    wrong = [word for word in profile.words if not LEVEL.fullmatch(word) or DECEIVING.search(word)]
+    if not profile.shown and not profile.are_boolean:
+        return f"has no text that {PERSONS_MIN} persons have: if it is no identifier, declare it"
+    wrong = [word for word in profile.counts if not LEVEL.fullmatch(word) or DECEIVING.search(word)]
     return "has levels with signs that a manifest does not take, such as brackets" if wrong else ""
 
 
@@ -190,33 +271,59 @@ def _draft_column(profile: Profile, taken: set[str]) -> list[str]:
     name = make_name(bracketed[1] if bracketed and unit else header, taken, "column")
     lines = ["", "[[columns]]", f"name = {quote(name)}"]
     lines += [f"source = {quote(header)}"] if name != header else []
-    lowered = {word.lower() for word in profile.words}
-    if profile.has_few_words and any(lowered <= pair for pair in _FALSE_TRUE):
+    if profile.are_boolean:
         return [*lines, 'type = "boolean"']
     if profile.are_instants and not profile.are_numbers:
         form = "date" if profile.are_dates else "datetime"
         lines += ['type = "numeric"', f'format = "{form}"', 'origin = "1970-01-01"', 'unit = "days"']
         return [*lines, f"# lower ={TO_FILL}, such as 2010-01-01", "# upper ="]
     if not profile.are_numbers:
-        levels = ", ".join(map(quote, sorted(profile.words)))
-        return [
-            *lines,
-            'type = "categorical"',
-            f"levels = [{levels}]   # check: levels come from knowledge, not from the rows",
-        ]
-    whole = sorted({int(float(word.replace(",", "."))) for word in profile.words}) if profile.are_whole else []
-    levels = f"[{', '.join(map(str, whole))}]"
-    if len(whole) == 2 and profile.has_few_words:
-        said = "   # check: levels come from knowledge, not from the rows"
-        return [*lines, 'type = "categorical"', f"levels = {levels}{said}"]
+        return [*lines, *_draft_levels(profile)]
+    whole = _list_whole(profile)
+    if len(whole) == 2 and profile.has_few_words and not profile.apart:
+        return [*lines, 'type = "categorical"', _propose_levels(_list_whole(profile, profile.shown))]
     lines.append('type = "numeric"')
-    if profile.has_few_words and 0 < len(whole) <= NUMBERS_FEW:
-        lines.append(f'# check: amounts, or codes? If codes: type = "categorical", levels = {levels}, and no bounds')
+    if 0 < len(whole) <= NUMBERS_FEW:
+        lines.append('# check: amounts, or codes? If codes: type = "categorical" with levels, and no bounds')
     lines += [f"unit = {quote(unit)}   # check: from the header"] if unit else []
+    if profile.apart:
+        words = ", ".join(map(quote, _find_words_beside(profile)))
+        lines.append(f"# missing_values = [{words}]   # check: some values are words; do they mean that there is none?")
     if profile.codes:
         codes = ", ".join(map(str, profile.codes))
         lines.append(f"# missing_values = [{codes}]   # check: numbers, or codes of a missing value?")
     return [*lines, f"# lower ={TO_FILL}", "# upper ="]
+
+
+def _draft_levels(profile: Profile) -> list[str]:
+    """Return the lines of a category, or of a boolean in another language."""
+    words = profile.shown
+    if (pair := find_yes_and_no(words)) and len(profile.counts) == 2:
+        return ['type = "boolean"', f"levels = [{', '.join(map(quote, pair))}]   # check: false, then true"]
+    rest = '# other = "other"   # if a level of this name shall take every word that is no level'
+    if known := find_levels(words):
+        levels = ", ".join(map(quote, known))
+        return ['type = "categorical"', f"levels = [{levels}]   # check: a list that is often used", rest]
+    return ['type = "categorical"', _propose_levels(map(quote, sorted(words))), rest]
+
+
+def _propose_levels(words: Iterable[object]) -> str:
+    """Return an empty line for levels, and words of the rows that enough persons have."""
+    shown = ", ".join(map(str, words))
+    return f"# levels = [{shown}]   # from knowledge, such as a dictionary: shown is what {PERSONS_MIN} persons have"
+
+
+def _list_whole(profile: Profile, words: Collection[str] | None = None) -> list[int]:
+    """Return the whole numbers among words, or among all of a column that has few."""
+    if not profile.are_whole:
+        return []
+    found = set(profile.counts if words is None else words) - profile.apart.keys()
+    return sorted({int(float(word.replace(",", "."))) for word in found})
+
+
+def _find_words_beside(profile: Profile) -> list[str]:
+    """Return the words beside numbers that may be shown: those of a public list, or of enough persons."""
+    return sorted(word for word in profile.apart if word in profile.shown or word.lower() in KNOWN_WORDS)
 
 
 def _find_unit(header: str) -> str | None:
@@ -230,13 +337,6 @@ def _find_unit(header: str) -> str | None:
     return None
 
 
-def _draft_subject(subject: Profile | None) -> list[str]:
-    if subject is None:
-        return []
-    said = "   # check: does it tell persons apart? It is read, never stored, never released"
-    return [f"subject = {quote(subject.header)}{said}", "rows_per_subject = 1"]
-
-
 def _draft_missing(profiles: Sequence[Profile]) -> list[str]:
     words = sorted({word for profile in profiles for word in profile.missing_words})
     shown = ", ".join(map(quote, words))
@@ -247,7 +347,9 @@ def _draft_csv(options: CsvOptions | None) -> list[str]:
     if options is None:
         return []
     plain, found = CsvOptions().model_dump(), options.model_dump()
-    lines = [f"{name} = {quote(value)}" for name, value in found.items() if value != plain[name]]
+    header = f"header = [{', '.join(map(quote, options.header))}]" if options.header is not None else None
+    lines = [header] if header else []
+    lines += [f"{name} = {quote(value)}" for name, value in found.items() if name != "header" and value != plain[name]]
     return ["", "[csv]", *lines] if lines else []
 
 

@@ -114,7 +114,8 @@ _UNFILLED, _UNFILLED_UNIT = "bounds_to_fill_in", "unit_to_fill_in"
 _OF_A_FILE = "file"
 """The context of a validation: of what a person wrote, and not of what is stored."""
 _UNFILLED_LINE = re.compile(
-    r"^[ \t]*(?:lower|upper|row_capacity|subject|rows_are_persons)[ \t]*=[ \t]*(?:#.*)?$", re.MULTILINE
+    r"^[ \t]*(?:lower|upper|row_capacity|levels|subject|rows_per_subject|rows_are_persons)[ \t]*=[ \t]*(?:#.*)?$",
+    re.MULTILINE,
 )
 
 

@@ -9,85 +9,169 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from curator_service.datasets.candidates import Coded, ShownWords
 from curator_service.datasets.manifest import COLUMNS_MAX, Manifest
-from curator_service.datasets.report import CODES, GatheredFaults
-from curator_service.datasets.sources.base import IngestError, Source, TextsTooLong, read_batches
+from curator_service.datasets.report import CODES, Fault, GatheredFaults
+from curator_service.datasets.sources.base import IngestError, Progress, Source, TextsTooLong, read_batches
 from curator_service.datasets.sources.coding import parse_numbers
 from curator_service.kit.instants import parse_instant
 from curator_service.privacy.sums import ROW_CAPACITY_MAX
 
-MISSING_WORDS = ("NA", "N/A", "#N/A", "NaN", "nan", "NULL", "null", ".", "..", "?", "-", "--")
+MISSING_WORDS = (
+    "NA", "N/A", "n/a", "na", "#N/A", "<NA>", "NaN", "nan", "NaT", "NULL", "null", "#NULL!", "#DIV/0!", "#VALUE!",
+    "#REF!", "#NAME?", "#NUM!", "\\N", ".", "..", "?", "-", "--",
+)  # fmt: skip
 """Words that stand for a missing value in many files; a number never does without a person's word."""
+KNOWN_WORDS = (
+    "none", "unknown", "missing", "not done", "not known", "pending", "refused", "n.d.", "n.a.", "nd", "nk", "unk",
+    "k.a.", "k. a.", "unbekannt", "fehlt", "keine angabe", "inconnu", "manquant", "desconocido", "sconosciuto",
+    "onbekend", "desconhecido", "hemolyzed", "error", "invalid",
+)  # fmt: skip
+"""Words beside numbers, in lower case: a public list, so that naming one of it shows no value."""
 LEVELS_FEW = 20
 """Levels that a draft lists."""
 NUMBERS_FEW = 10
 """Distinct whole numbers that may be codes of a category."""
+FAULTY_SHARE_MAX = 0.01
+"""Of the lines that cannot be read; beyond it there is no draft."""
 _WORDS_KEPT = 2000
 _DISTINCT_ROWS = 50_000
 _HEADER_MAX = 200
+_BLOCK_ROWS, _BLOCK_EVERY = 100, 50
+"""Behind the first rows one block of so many is looked at, of so many blocks."""
+_ALONE_SHARE = 0.9
+_TOGETHER_VALUES, _TOGETHER_ROWS = 5, 20
+_LONG_DIGITS = 6
+_FALSE_TRUE = ({"false", "true"}, {"f", "t"}, {"no", "yes"}, {"n", "y"}, {"0", "1"}, {"0.0", "1.0"}, {"0,0", "1,0"})
+_DATE = r"[0-9]{1,4}([./-])[0-9]{1,2}\1[0-9]{1,4}"
+"""A date, in whatever order."""
+_ADDRESS = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+|(?!" + _DATE + r"\Z)[+(]?[0-9][0-9()/ .-]{6,}[0-9]")
+"""E-mail addresses and telephone numbers; a number alone, or a date, is told apart before."""
+_LEADING_ZERO = re.compile(r"0[0-9]+")
+_NUMBER = re.compile(r"[-+]?(?:[0-9]+[.,]?[0-9]*|[.,][0-9]+)(?:[eE][-+]?[0-9]+)?")
+_FRACTION = re.compile(r"[-+]?[0-9]+[.,][0-9]+")
 
 
 @dataclass(slots=True)
 class Profile:
-    """What was seen of one column. Its words stay here, and only levels are ever shown.
+    """What was seen of one column. Its words stay here, but for those that `shown` has.
 
     Attributes
     ----------
     header : str
-    rows, present : int
-        Rows, and those with a value, words of `MISSING_WORDS` left out.
-    words : set of str
-        Distinct values, as long as there are not too many.
+    rows, present, number_rows, fraction_rows : int
+        Rows; those with a value, words of `MISSING_WORDS` left out; those with a number; those with one that has the
+        other decimal sign.
+    counts : dict
+        Rows of each word, as long as there are not too many words.
+    apart : dict
+        Rows of each word that is no number, alike.
     missing_words : set of str
         Of `MISSING_WORDS`.
+    shown : set of str
+        Words that enough persons have.
     """
 
     header: str
     rows: int = 0
     present: int = 0
-    words: set[str] = field(default_factory=set, repr=False)
+    number_rows: int = 0
+    fraction_rows: int = 0
+    counts: dict[str, int] = field(default_factory=dict, repr=False)
+    apart: dict[str, int] = field(default_factory=dict, repr=False)
     missing_words: set[str] = field(default_factory=set)
+    shown: set[str] = field(default_factory=set)
     has_few_words: bool = True
-    are_numbers: bool = True
+    has_header: bool = False
+    has_leading_zeros: bool = False
     are_whole: bool = True
     are_dates: bool = True
     are_instants: bool = True
     are_addresses: bool = True
-    distinct: int = 0
-    sampled: int = 0
+    are_like_header: bool = True
+    runs: int = 0
+    _hashes: list[np.ndarray] = field(default_factory=list, repr=False)
+    _sampled: int = 0
     _codes: set[float] = field(default_factory=set, repr=False)
     _lowest: float = np.inf
     _highest: float = -np.inf
 
-    def add(self, array: pa.Array, decimal: str) -> None:
-        """Take in the next values."""
+    def add(self, array: pa.Array, decimal: str) -> Coded:
+        """Take in the next values, and return them as codes of words; none where there is no value."""
         words = pc.utf8_trim_whitespace(pc.fill_null(_to_words(array), ""))
+        encoded = pc.dictionary_encode(words)
+        found, codes = encoded.dictionary.to_pylist(), encoded.indices.to_numpy(zero_copy_only=False)
+        counted = np.bincount(codes, minlength=len(found)).tolist()
         self.rows += len(words)
-        found = pc.value_counts(words)
-        counts = dict(zip(found.field(0).to_pylist(), found.field(1).to_pylist(), strict=True))
-        self.missing_words |= counts.keys() & set(MISSING_WORDS)
-        fresh = [word for word in counts if word and word not in MISSING_WORDS]
-        present = sum(counts[word] for word in fresh)
-        if self.sampled < _DISTINCT_ROWS:
-            self.distinct, self.sampled = self.distinct + len(fresh), self.sampled + present
-        self.present += present
-        self.has_few_words = self.has_few_words and len(self.words | set(fresh)) <= _WORDS_KEPT
-        self.words = self.words | set(fresh) if self.has_few_words else set()
-        self._judge(fresh, decimal)
+        self.missing_words |= set(found) & set(MISSING_WORDS)
+        is_fresh = np.array([bool(word) and word not in MISSING_WORDS for word in found], np.bool_)
+        counts = {word: count for word, count, fresh in zip(found, counted, is_fresh, strict=True) if fresh}
+        present = is_fresh[codes] if len(found) else np.zeros(0, np.bool_)
+        if not self._sampled:
+            kept = codes[present]
+            self.runs = int(np.count_nonzero(kept[1:] != kept[:-1])) + (len(kept) > 0)
+        if self._sampled < _DISTINCT_ROWS:
+            self._hashes.append(np.unique(np.fromiter(map(hash, counts), np.int64, len(counts))))
+            self._sampled += sum(counts.values())
+        self.present += sum(counts.values())
+        self.counts = self._keep(self.counts, counts)
+        self.has_few_words = self.has_few_words and len(self.counts) <= _WORDS_KEPT
+        self.counts = self.counts if self.has_few_words else {}
+        self._judge(counts, decimal)
+        return Coded(found, np.where(present, codes, -1).astype(np.int64))
 
-    def _judge(self, words: Sequence[str], decimal: str) -> None:
-        if self.are_numbers:
-            numbers, wrong = parse_numbers(pa.array(words, pa.string()), decimal)
-            self.are_numbers = not wrong.any() and bool(np.isfinite(numbers).all())
-            self.are_whole = self.are_whole and self.are_numbers and bool((numbers == np.rint(numbers)).all())
-        if self.are_numbers:
-            found = set(numbers.tolist())
-            self._codes |= found & set(CODES)
-            plain = found - set(CODES)
-            self._lowest, self._highest = min(self._lowest, *plain, np.inf), max(self._highest, *plain, -np.inf)
+    def _keep(self, kept: dict[str, int], counts: dict[str, int]) -> dict[str, int]:
+        if not self.has_few_words:
+            return {}
+        return kept | {word: kept.get(word, 0) + count for word, count in counts.items()}
+
+    def _judge(self, counts: dict[str, int], decimal: str) -> None:
+        words = list(counts)
+        numbers, wrong = parse_numbers(pa.array(words, pa.string()), decimal)
+        wrong |= ~np.isfinite(numbers)
+        rows = np.array(list(counts.values()), np.int64)
+        self.number_rows += int(rows[~wrong].sum())
+        apart = {word: counts[word] for word, is_wrong in zip(words, wrong, strict=True) if is_wrong}
+        self.fraction_rows += sum(count for word, count in apart.items() if _FRACTION.fullmatch(word))
+        if len(self.apart) <= _WORDS_KEPT:
+            self.apart |= {word: self.apart.get(word, 0) + count for word, count in apart.items()}
+        numbers = numbers[~wrong]
+        self.are_whole = self.are_whole and bool((numbers == np.rint(numbers)).all())
+        found = set(numbers.tolist()) & set(CODES)
+        plain = numbers[~np.isin(numbers, CODES)]
+        self._codes |= found
+        self._lowest = min(self._lowest, plain.min(initial=np.inf))
+        self._highest = max(self._highest, plain.max(initial=-np.inf))
+        self.has_header = self.has_header or self.header in counts
+        self.has_leading_zeros = self.has_leading_zeros or any(map(_LEADING_ZERO.fullmatch, words))
         self.are_dates = self.are_dates and all(parse_instant(word, with_time=False) is not None for word in words)
         self.are_instants = self.are_instants and all(parse_instant(word) is not None for word in words)
         self.are_addresses = self.are_addresses and all(map(_ADDRESS.fullmatch, words))
+        shape = find_shape(self.header)
+        self.are_like_header = (
+            self.are_like_header and "0" in shape and all(find_shape(word) == shape for word in words)
+        )
+
+    @property
+    def words(self) -> set[str]:
+        """Distinct values, as long as there are not too many."""
+        return set(self.counts)
+
+    @property
+    def are_numbers(self) -> bool:
+        """Whether most values are numbers, and none is a code such as 007."""
+        return 2 * self.number_rows > self.present and not self.has_leading_zeros
+
+    @property
+    def are_texts(self) -> bool:
+        """Whether values are neither numbers nor dates."""
+        return not self.are_numbers and not self.are_instants
+
+    @property
+    def are_boolean(self) -> bool:
+        """Whether values are two words for false and true."""
+        lowered = {word.lower() for word in self.counts}
+        return self.has_few_words and any(lowered <= pair for pair in _FALSE_TRUE)
 
     @property
     def codes(self) -> list[int]:
@@ -95,43 +179,93 @@ class Profile:
         return sorted(int(code) for code in self._codes if not self._lowest <= code <= self._highest)
 
     @property
-    def distinct_share(self) -> float:
-        """Distinct values for each row that has one, of the first rows."""
-        return self.distinct / max(self.sampled, 1)
+    def distinct(self) -> int:
+        """Distinct values; of the first rows, where there are too many to keep."""
+        return len(self.counts) if self.has_few_words else len(np.unique(np.concatenate(self._hashes)))
+
+    @property
+    def distinct_rows(self) -> int:
+        """The rows with a value that `distinct` is of."""
+        return self.present if self.has_few_words else self._sampled
+
+    @property
+    def are_alone(self) -> bool:
+        """Whether nearly every row has a value of its own."""
+        return self.distinct > 1 and self.distinct >= _ALONE_SHARE * self.distinct_rows
+
+    @property
+    def are_together(self) -> bool:
+        """Whether rows of one value stand together, as those of one person do."""
+        distinct = self.distinct
+        return distinct > _TOGETHER_VALUES and self.runs <= distinct and self.distinct_rows >= _TOGETHER_ROWS
+
+    @property
+    def are_long(self) -> bool:
+        """Whether values are whole numbers of one length, as identifiers are, and long."""
+        if not (self.are_numbers and self.are_whole) or self.distinct <= _TOGETHER_VALUES:
+            return False
+        digits = {len(f"{number:.0f}") for number in (self._lowest, self._highest)}
+        return self._lowest > 0 and len(digits) == 1 and min(digits) >= _LONG_DIGITS
+
+    @property
+    def top_share(self) -> float:
+        """The share of the most frequent value; 0 where there are too many to count."""
+        return max(self.counts.values(), default=0) / max(self.present, 1)
 
 
-_ADDRESS = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+|[+(]?[0-9][0-9()/ .-]{6,}[0-9]")
-"""E-mail addresses and telephone numbers; a number alone, or a date, is told apart before."""
+@dataclass(frozen=True, slots=True)
+class Profiles:
+    """What was seen of a source.
+
+    Attributes
+    ----------
+    columns : list of Profile
+    left_out : list of str
+        Columns that cannot be read, and why.
+    rows : int
+    is_whole : bool
+        Whether all rows were looked at, and not blocks of them.
+    faults : tuple of Fault
+        Of lines that could not be read.
+    """
+
+    columns: list[Profile]
+    left_out: list[str]
+    rows: int
+    is_whole: bool
+    faults: tuple[Fault, ...]
 
 
-def profile_columns(source: Source, rows_max: int | None) -> tuple[list[Profile], list[str], bool]:
+def profile_columns(
+    source: Source,
+    rows_max: int | None,
+    progress: Progress = lambda _rows, _share: None,
+    *,
+    is_declared: bool = False,
+) -> Profiles:
     """Read rows of a source without a manifest.
 
     Parameters
     ----------
     source : Source
     rows_max : int or None
-        After so many rows no further batch is read; None reads all.
-
-    Returns
-    -------
-    profiles : list of Profile
-    left_out : list of str
-        Columns that cannot be read, and why.
-    is_whole : bool
-        Whether all rows were read.
+        Behind so many rows blocks of the rest are looked at; None looks at all rows.
+    progress : callable
+        Called with the number of rows that were read, and their share of all, where it is known.
+    is_declared : bool
+        Whether the header was declared, and is none of the source's lines.
 
     Raises
     ------
     IngestError
     """
     headers, left_out = source.list_columns(), []
+    if not is_declared:
+        _check_header(source, headers)
     readable = []
     for place, header in enumerate(headers):
         if not header.strip():
             left_out.append(f"column {place + 1} has no name")
-        elif headers.count(header) > 1:
-            left_out.append(f"{header!r} is the name of more than one column")
         elif len(header) > _HEADER_MAX or not header.isprintable() or header != header.strip():
             left_out.append(f"column {place + 1} has a name that is too long, or not printable")
         else:
@@ -142,28 +276,70 @@ def profile_columns(source: Source, rows_max: int | None) -> tuple[list[Profile]
                 f"{source.label}: {len(readable)} columns that can be read; a manifest has 1 to {COLUMNS_MAX}"
             )
         try:
-            profiles, is_whole = _profile(source, readable, rows_max)
+            found = _profile(source, readable, left_out, rows_max, progress)
         except TextsTooLong as error:
             readable.remove(error.column)
             left_out.append(f"{error.column!r} holds texts too long for a table")
         else:
-            return profiles, left_out, is_whole
+            break
+    if not is_declared:
+        for profile in found.columns:
+            if profile.has_header or (profile.are_like_header and profile.present):
+                place = headers.index(profile.header)
+                raise _refuse_header(source, place, "is among the values of its column, or of their form")
+    return found
 
 
-def _profile(source: Source, headers: Sequence[str], rows_max: int | None) -> tuple[list[Profile], bool]:
-    profiles, rows = [Profile(header) for header in headers], 0
+def _check_header(source: Source, headers: Sequence[str]) -> None:
+    """Refuse a first line that seems to be a row; the message shows nothing of it."""
+    for place, header in enumerate(headers):
+        word = header.strip()
+        if not word:
+            continue
+        if headers.count(header) > 1:
+            raise _refuse_header(source, place, "stands there more than once")
+        if _NUMBER.fullmatch(word):
+            raise _refuse_header(source, place, "is a number")
+        if word in MISSING_WORDS or re.match(_DATE, word) or _ADDRESS.fullmatch(word):
+            raise _refuse_header(source, place, "is a date, an address or a word for a missing value")
+
+
+def _refuse_header(source: Source, place: int, rule: str) -> IngestError:
+    said = f"{source.label}: the name of column {place + 1} {rule}, so the first line may be a person's row"
+    ways = "if the file has no header, name its columns with --header; if it has one, give that column another name"
+    return IngestError(f"{said}: {ways}")
+
+
+def find_shape(word: str) -> str:
+    """Return a word with 0 for each digit and a for each letter."""
+    return re.sub(r"[^\W\d_]", "a", re.sub(r"\d", "0", word))
+
+
+def _profile(
+    source: Source, headers: Sequence[str], left_out: list[str], rows_max: int | None, progress: Progress
+) -> Profiles:
+    profiles, rows, is_whole = [Profile(header) for header in headers], 0, True
     declared = [{"name": f"c{i}", "type": "boolean", "source": header} for i, header in enumerate(headers)]
     probe = Manifest.model_validate(
         {"name": "draft", "population": "draft", "row_capacity": ROW_CAPACITY_MAX, "columns": declared}
     )
-    with closing(read_batches(probe, source, GatheredFaults(source), lambda raw: raw)) as batches:
-        for raw, _ in batches:
-            for profile, array in zip(profiles, raw.columns, strict=True):
-                profile.add(array if rows_max is None else array[: rows_max - rows], source.decimal)
-            rows += len(raw.columns[0])
-            if rows_max is not None and rows >= rows_max:
-                return profiles, rows == rows_max and raw.share == 1.0
-    return profiles, True
+    faults, shown = GatheredFaults(source), ShownWords(profiles)
+    with closing(read_batches(probe, source, faults, lambda raw: raw)) as batches:
+        for number, (raw, _) in enumerate(batches):
+            count = len(raw.columns[0])
+            places = np.arange(count)
+            if rows_max is not None and rows + count > rows_max:
+                in_block = (places // _BLOCK_ROWS + number) % _BLOCK_EVERY == 0
+                places, is_whole = places[(places < rows_max - rows) | in_block], False
+            taken = pa.array(places)
+            shown.add([
+                profile.add(array if len(places) == count else array.take(taken), source.decimal)
+                for profile, array in zip(profiles, raw.columns, strict=True)
+            ])  # fmt: skip
+            rows += count
+            progress(rows, raw.share)
+    shown.finish()
+    return Profiles(profiles, left_out, rows, is_whole, faults.list_all())
 
 
 def _to_words(array: pa.Array) -> pa.Array:

@@ -182,6 +182,11 @@ class DatasetService:
                         self.storage.discard(folder)
                 raise
 
+    def measure_waiting(self) -> int:
+        """Return how many bytes of rows are stored beside the versions that hold now: of changes, and of a cut."""
+        current = {dataset.folder for dataset in self.list_all()}
+        return self.storage.measure(but_for=current)
+
     def list_folders(self) -> Registered:
         """Return what the database names of what is stored."""
         with self.database.read() as connection:

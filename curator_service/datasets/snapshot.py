@@ -14,8 +14,8 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from math import inf
@@ -265,6 +265,16 @@ class Storage:
         except BaseException:
             overwrite(staging)
             raise
+
+    def measure(self, *, but_for: Collection[str]) -> int:
+        """Return how many bytes of disk folders take, but for some; what goes away meanwhile takes none."""
+        taken = 0
+        for folder in self.root.glob("*"):
+            if folder.name not in but_for:
+                for path in folder.rglob("*"):
+                    with suppress(OSError):
+                        taken += path.lstat().st_blocks * 512  # of whatever size the disk's own are
+        return taken
 
     @contextmanager
     def cutting(self) -> Iterator[bool]:

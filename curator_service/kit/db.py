@@ -46,8 +46,32 @@ CONNECTIONS_PER_POOL = 8
 PROBE_MS = 3_000
 """For how long a write that shows whether one is possible may wait, in milliseconds."""
 
+# A pooler such as PgBouncer may give each transaction another session. So every setting is one of the transaction, and
+# comes with its BEGIN, in one exchange with the server.
+_BY_KEYS = (
+    "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off; "
+    "SET LOCAL jit = off"
+)
+"""Each statement follows an index, in its order, and reads a few rows.
 
-_BOUNDS = f"SET LOCAL lock_timeout = {PROBE_MS}; SET LOCAL statement_timeout = {PROBE_MS}"
+Without statistics, as of a new table, PostgreSQL guesses that few rows stand behind a key that thousands share, reads
+all of them, and sorts them.
+"""
+_POSTGRES_WRITE = (
+    f"BEGIN ISOLATION LEVEL READ COMMITTED; {_BY_KEYS}; SET LOCAL lock_timeout = {BUSY_TIMEOUT_MS}; "
+    f"SET LOCAL idle_in_transaction_session_timeout = {BUSY_TIMEOUT_MS}; "
+    "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'"
+)
+"""Settings of a unit of work.
+
+A conditional UPDATE waits for a competing one and then sees its result: that is READ COMMITTED. The timeouts bound how
+long a worker that hangs keeps others waiting. A commit is durable: a server's default of ``off`` is undone, and any
+stronger one left.
+"""
+_POSTGRES_PROBE = f"{_POSTGRES_WRITE}; SET LOCAL lock_timeout = {PROBE_MS}; SET LOCAL statement_timeout = {PROBE_MS}"
+_POSTGRES_READ = f"BEGIN ISOLATION LEVEL READ COMMITTED, READ ONLY; {_BY_KEYS}"
+_POSTGRES_SNAPSHOT = f"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; {_BY_KEYS}"
+
 DATABASE_ERRORS = (sqlite3.Error, psycopg.Error, SQLAlchemyError)
 """What the drivers and the pool raise: whether a commit that ends so has happened is not known."""
 
@@ -138,6 +162,10 @@ class SchemaError(ValueError):
     """The database's schema is not the one of this version."""
 
 
+class PoolerError(ValueError):
+    """A pooler between the curator and PostgreSQL does not keep transactions together."""
+
+
 class Database:
     """One database, embedded SQLite or PostgreSQL, through the same code.
 
@@ -160,12 +188,13 @@ class Database:
         else:
             # Threads wait for a connection: a worker must not use up what the server grants to all of them.
             options |= {"pool_pre_ping": True, "pool_size": CONNECTIONS_PER_POOL, "max_overflow": 0}
-        # The conditional UPDATE waits for a competing one and then sees what it left: that is READ COMMITTED.
-        level: dict[str, Any] = {} if self.is_sqlite else {"isolation_level": "READ COMMITTED"}
-        self._writer = create_engine(parsed, **options, **level)
-        # Reads outside a unit of work need no transaction: one statement, one snapshot.
-        self._reader = create_engine(parsed, isolation_level="AUTOCOMMIT", pool_reset_on_return=None, **options)
-        self._prober = create_engine(parsed, **options | {"pool_size": 1, "max_overflow": 0}, **level)
+            # A prepared statement belongs to a session, and a pooler changes sessions.
+            options |= {"connect_args": {"prepare_threshold": None}}
+        # Transactions begin where this module says so.
+        options |= {"isolation_level": "AUTOCOMMIT"}
+        self._writer = create_engine(parsed, **options)
+        self._reader = create_engine(parsed, **options)
+        self._prober = create_engine(parsed, **options | {"pool_size": 1, "max_overflow": 0})
         # A commit of one connection to the embedded database voids what every other one has in its cache.
         self._read_by = self._writer if self.is_sqlite else self._reader
         self._local = threading.local()
@@ -180,12 +209,12 @@ class Database:
             for engine in (self._writer, self._reader, self._prober):
                 event.listen(engine, "connect", self._open_sqlite)
             event.listen(self._prober, "connect", _wait_briefly)
-            event.listen(self._writer, "begin", _begin_immediate)
+            event.listen(self._writer, "begin", functools.partial(_begin, "BEGIN IMMEDIATE"))
         else:
-            event.listen(self._writer, "connect", _configure_postgres)
+            event.listen(self._writer, "begin", functools.partial(_begin, _POSTGRES_WRITE))
+            event.listen(self._reader, "begin", functools.partial(_begin, _POSTGRES_READ))
             for engine in (self._writer, self._reader, self._prober):
                 event.listen(engine, "do_connect", _connect_postgres)
-                event.listen(engine, "connect", _plan_by_keys)
 
     @property
     def is_sqlite(self) -> bool:
@@ -212,8 +241,8 @@ class Database:
             self.check_file()
             with self._in_line(), closing(Connection(self._writer)) as connection:
                 try:
-                    if self.is_sqlite:
-                        connection.run("BEGIN IMMEDIATE")
+                    connection.run("BEGIN IMMEDIATE" if self.is_sqlite else _POSTGRES_WRITE)
+                    self._local.unit = connection
                     yield connection
                     connection.commit()
                 except BaseException:
@@ -225,7 +254,7 @@ class Database:
                 self.failed_at = time.monotonic()
             raise
         finally:
-            self._local.writing = False
+            self._local.writing, self._local.unit = False, None
 
     def can_write(self, write: Callable[[Connection], object]) -> bool:
         """Commit a write; tell whether that is possible now, or was for somebody else meanwhile.
@@ -243,7 +272,7 @@ class Database:
             with closing(Connection(self._prober)) as connection:
                 seen = self._find_version(connection)
                 try:
-                    connection.run("BEGIN IMMEDIATE" if self.is_sqlite else _BOUNDS)
+                    connection.run("BEGIN IMMEDIATE" if self.is_sqlite else _POSTGRES_PROBE)
                     write(connection)
                     connection.commit()
                 except BaseException as error:
@@ -322,14 +351,37 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Open a connection for single statements that only read; within `shared_read`, the one of this thread."""
+        """Open a connection for single statements that only read.
+
+        Within a unit of work of this thread it is the unit's: to wait for a second one while others wait for the first
+        would be a deadlock, where a pooler has few. Within `shared_read` it is the one of this thread.
+        """
+        unit: Connection | None = getattr(self._local, "unit", None)
+        if unit is not None:
+            yield unit
+            return
         if not getattr(self._local, "shared_read", False):
-            with closing(Connection(self._read_by)) as connection:
+            with closing(self._open_to_read()) as connection:
                 yield connection
             return
         if self._local.connection is None:
-            self._local.connection = Connection(self._read_by)
-        yield self._local.connection
+            self._local.connection = self._open_to_read()
+        try:
+            yield self._local.connection
+        except DATABASE_ERRORS:
+            self.give_back()  # a transaction in which a statement failed runs no other
+            raise
+
+    def _open_to_read(self) -> Connection:
+        """Open a connection for statements that each see what was committed before them."""
+        connection = Connection(self._read_by)
+        if not self.is_sqlite:  # there one statement needs no transaction
+            try:
+                connection.run(_POSTGRES_READ)
+            except BaseException:
+                connection.close()
+                raise
+        return connection
 
     @contextmanager
     def shared_read(self) -> Iterator[None]:
@@ -352,7 +404,7 @@ class Database:
     def snapshot(self) -> Iterator[Connection]:
         """Open a read of many statements that all see one instant; writers go on."""
         with closing(Connection(self._read_by)) as connection:
-            connection.run("BEGIN" if self.is_sqlite else "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            connection.run("BEGIN" if self.is_sqlite else _POSTGRES_SNAPSHOT)
             try:
                 yield connection
             finally:
@@ -403,9 +455,22 @@ class Database:
                 connection.run("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def revisions(self) -> tuple[str | None, str | None]:
-        """Return the schema's revision and the migrations' head."""
-        with self._reader.connect() as connection:
-            current = MigrationContext.configure(connection).get_current_revision()
+        """Return the schema's revision and the migrations' head.
+
+        Raises
+        ------
+        PoolerError
+            If a pooler refuses transactions.
+        """
+        try:
+            with self._reader.connect() as connection:
+                current = MigrationContext.configure(connection).get_current_revision()
+        except DATABASE_ERRORS as error:
+            if "statement pooling" not in str(error):
+                raise
+            raise PoolerError(
+                "the pooler in CURATOR_DATABASE_URL refuses transactions; set its pool_mode to transaction or session"
+            ) from None
         return current, _head_revision()
 
     def now(self) -> datetime:
@@ -596,7 +661,7 @@ def _head_revision() -> str | None:
 
 
 def _configure_sqlite(connection: Any, _record: Any) -> None:
-    connection.isolation_level = None  # we say BEGIN ourselves, see _begin_immediate
+    connection.isolation_level = None  # every BEGIN is said here
     cursor = connection.cursor()
     cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
     cursor.execute("PRAGMA journal_mode=WAL")
@@ -615,37 +680,11 @@ def _connect_postgres(dialect: Dialect, _record: Any, arguments: Any, named: Any
         raise psycopg.OperationalError(f"no connection: {error.strerror}") from None
 
 
-def _configure_postgres(connection: Any, _record: Any) -> None:
-    """Commit durably, and bound how long a worker that hangs may keep others waiting.
-
-    A server's default of ``off`` is undone, and any stronger one left: nothing leaves before it is durable.
-    """
-    cursor = connection.cursor()
-    cursor.execute(f"SET lock_timeout = {BUSY_TIMEOUT_MS}")
-    cursor.execute(f"SET idle_in_transaction_session_timeout = {BUSY_TIMEOUT_MS}")
-    cursor.execute("SHOW synchronous_commit")
-    if cursor.fetchone()[0] == "off":
-        cursor.execute("SET synchronous_commit = on")
-    cursor.close()
-    connection.commit()
-
-
-def _plan_by_keys(connection: Any, _record: Any) -> None:
-    """Let every statement go along an index, in its order: each has one, and what it asks for is a few rows.
-
-    Without statistics, as of a new table, a server would guess that few rows stand behind a key that thousands share,
-    read all of them, and sort them. And what it never means to do, it need not compile.
-    """
-    cursor = connection.cursor()
-    cursor.execute("SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off; SET jit = off")
-    cursor.close()
-    connection.commit()
-
-
 def _wait_briefly(connection: Any, _record: Any) -> None:
     with closing(connection.cursor()) as cursor:
         cursor.execute(f"PRAGMA busy_timeout={PROBE_MS}")
 
 
-def _begin_immediate(connection: Any) -> None:
-    connection.connection.cursor().execute("BEGIN IMMEDIATE")
+def _begin(statements: str, connection: Any) -> None:
+    """Begin a transaction of SQLAlchemy's own as those of this module begin."""
+    connection.connection.cursor().execute(statements)

@@ -1,6 +1,6 @@
 """Queries of the ledger: accounts, entries, keys and the seal."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +12,13 @@ from sqlalchemy import (
     and_,
     bindparam,
     case,
+    delete,
     exists,
     insert,
     literal,
     or_,
     select,
+    text,
     update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
@@ -277,6 +279,8 @@ _ENTRIES = Statement(
     .limit(bindparam("count"))
 )
 _FIND_ENTRY = Statement(select(*_ENTRY).where(_OF_CHAIN, LedgerEntryRow.sequence == bindparam("sequence")))
+_DELETE_ENTRY = Statement(delete(LedgerEntryRow).where(_OF_CHAIN, LedgerEntryRow.sequence == bindparam("sequence")))
+_FIND_TRIGGER = Statement(text("SELECT sql FROM sqlite_master WHERE name = 'ledger_entries_no_delete'"))
 _FIND_HEAD = Statement(select(*_ENTRY).where(_OF_CHAIN).order_by(LedgerEntryRow.sequence.desc()).limit(1))
 _HEAD_AND_SEAL = Statement(select(*_ENTRY, _SEALED).where(_OF_CHAIN).order_by(LedgerEntryRow.sequence.desc()).limit(1))
 _HASHES = Statement(select(LedgerEntryRow.sequence, LedgerEntryRow.entry_hash).where(_OF_CHAIN))
@@ -510,6 +514,19 @@ def append_entry(connection: Connection, population: str, entry: StoredEntry) ->
     _SET_HEAD.execute(connection, population=population, head=entry.entry_hash)
 
 
+def delete_entries(connection: Connection, population: str, sequences: Iterable[int]) -> None:
+    """Delete entries past the trigger that keeps the log append-only; on PostgreSQL the tables' owner alone may."""
+    if connection.dialect.name == "sqlite":
+        ((trigger,),) = _FIND_TRIGGER.all(connection)
+        before, after = "DROP TRIGGER ledger_entries_no_delete", trigger
+    else:
+        switch = "ALTER TABLE ledger_entries {} TRIGGER ledger_entries_append_only"
+        before, after = switch.format("DISABLE"), switch.format("ENABLE")
+    connection.run(before)
+    _DELETE_ENTRY.execute_each(connection, ({"population": population, "sequence": sequence} for sequence in sequences))
+    connection.run(after)
+
+
 def find_entry(connection: Connection, population: str, sequence: int) -> StoredEntry | None:
     """Return one entry, or None."""
     row = _FIND_ENTRY.first(connection, population=population, sequence=sequence)
@@ -550,7 +567,14 @@ def iterate_kind(connection: Connection, population: str, kind: str, *, after: i
     """Return every entry of one kind after a sequence, in order."""
     asked = {"population": population, "after": after, "pattern": f'%"kind":"{kind}"%'}
     found = [StoredEntry(*row) for row in _OF_KIND.all(connection, **asked)]
-    return [entry for entry in found if from_json(entry.payload_text)["kind"] == kind]
+    return [entry for entry in found if _is_of_kind(entry, kind)]
+
+
+def _is_of_kind(entry: StoredEntry, kind: str) -> bool:
+    try:
+        return bool(from_json(entry.payload_text)["kind"] == kind)
+    except (ValueError, KeyError, TypeError):  # whoever may insert may insert any text
+        return False
 
 
 def _population(row: tuple[Any, ...]) -> Population:

@@ -267,6 +267,7 @@ class ReconcileEntry(Entry):
     all: Literal["yes", "no"]
     highest_limit: Digits = left_out()
     voided: Annotated[dict[str, Digits], Field(description="What was left of each reservation that was open")]
+    set_aside: Digest = left_out()
 
 
 EntryModel = Annotated[

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from support import Api, BrokenNoise, World, body, client_of, make_rows, open_world, problem
@@ -313,9 +314,9 @@ class TestAWriteOfItsOwn:
         assert ready(api) == "ready"
         database, name = town.apps[-1].state.curator.database, town.curator.database.url.database
         for value, status in (("on", "not ready"), ("off", "ready")):
-            town.sql(
-                "SET TRANSACTION READ WRITE", f'ALTER DATABASE "{name}" SET default_transaction_read_only = {value}'
-            )
+            writing = {"autocommit": True, "options": "-c default_transaction_read_only=off"}
+            with psycopg.connect(str(town.settings.database_url), **writing) as connection:
+                connection.execute(f'ALTER DATABASE "{name}" SET default_transaction_read_only = {value}')
             database.dispose()  # as after a failover
             town.curator.database.dispose()
             assert ready(api) == status

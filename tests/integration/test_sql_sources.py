@@ -3,11 +3,13 @@
 import os
 import sqlite3
 import traceback
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from poolers import open_pooler
 from pydantic import SecretStr
 from support import fresh_database
 
@@ -39,7 +41,10 @@ ROWS = [
 ] + [("last", None, None, None, None, None)]
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=[pytest.mark.postgres, NEEDS_SERVER])])
+POSTGRES = [pytest.mark.postgres, NEEDS_SERVER]
+
+
+@pytest.fixture(params=["sqlite", *(pytest.param(name, marks=POSTGRES) for name in ("postgresql", "pgbouncer"))])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     if request.param == "sqlite":
         with sqlite3.connect(tmp_path / "hospital.sqlite3") as connection:
@@ -52,7 +57,8 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
         with psycopg.connect(address) as connection:
             connection.execute(TABLE)
             connection.cursor().executemany("INSERT INTO visits VALUES (%s, %s, %s, %s, %s, %s)", ROWS)
-        yield address
+        with open_pooler(tmp_path, address) if request.param == "pgbouncer" else nullcontext(address) as used:
+            yield used
 
 
 def ask(folder: Path, url: str, query: str) -> Any:

@@ -63,8 +63,8 @@ STUDIES = {
             "popul": (0, 1000), "TVnews": (0, 7), "selfLR": (1, 7), "ClinLR": (1, 7), "DoleLR": (1, 7), "PID": (0, 6),
             "age": (18, 90), "educ": (1, 7), "income": (1, 24),
         },
-        ["vote", "selfLR"],
-        "PID",
+        ["vote"],
+        "selfLR",
         separator="\t",
         quote="'",
         unit=f'{PERSONS}\nnot_persons = ["PID"]',  # a party, not a person

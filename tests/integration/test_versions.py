@@ -3,8 +3,10 @@
 import json
 import multiprocessing
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -594,23 +596,71 @@ def test_a_command_whose_cut_failed_ends_so(world: World, monkeypatch: pytest.Mo
     assert (find(world, "a").version, find(world, "b").version) == (2, 2)
 
 
+def test_metrics_do_not_tell_that_rows_wait(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    register(world, "visits")
+    storage, api = world.curator.datasets.storage, world.api()
+    before = storage.measure(but_for=())
+    total = 4 * before  # a disk that rows fill up
+
+    def usage(_folder: object) -> SimpleNamespace:
+        return SimpleNamespace(total=total, free=0.505 * total - (storage.measure(but_for=()) - before))
+
+    monkeypatch.setattr(shutil, "disk_usage", usage)
+
+    def told() -> list[str]:
+        lines = api.get("/metrics").text.splitlines()
+        return [line for line in lines if line.startswith("curator_disk_free_ratio")]
+
+    quiet = told()
+    assert quiet[0].endswith(" 0.5")
+    add(world, "visits", MORE)
+    assert usage(None).free < 0.49 * total
+    assert told() == quiet
+
+
 def test_the_operator_is_told_what_waits_and_until_when(world: World) -> None:
     register(world, "visits")
     write(world, "more", MORE)
     asked = run(world, "datasets", "append", "visits", str(world.folder / "more.csv"))
     assert asked.exit_code == 0, asked.output
     assert "visits: append, from 2" in asked.stdout
-    erased = run(world, "subjects", "erase", "--json", identifier="anna-canary")
+    erased = run(world, "subjects", "erase", "--yes", "--json", identifier="anna-canary")
     assert erased.exit_code == 0, erased.output
     assert [row["act"] for row in json.loads(erased.stdout)] == ["erase"]
-    nobody = run(world, "subjects", "erase", identifier="nobody")
+    nobody = run(world, "subjects", "erase", "--yes", identifier="nobody")
     assert nobody.exit_code == 1
     assert "no row of this person is stored" in nobody.stderr
     shown = json.loads(run(world, "datasets", "changes", "--json").stdout)["changes"]
     assert [(row["act"], row["version"]) for row in shown] == [("append", None), ("erase", None)]
-    retired = run(world, "datasets", "retire", "visits", "--successor", "cohort")
+    retired = run(world, "datasets", "retire", "visits", "--successor", "cohort", "--yes")
     assert "visits: retire, from" in retired.stdout
     assert "anna" not in asked.output + erased.output + retired.output
+
+
+ENDING = {
+    "retire": ("datasets", "retire", "visits"),
+    "replace": ("datasets", "replace", "visits", "more.csv"),
+    "erase": ("subjects", "erase"),
+}
+
+
+@pytest.mark.parametrize("act", ENDING)
+def test_an_act_that_ends_rows_is_confirmed(world: World, monkeypatch: pytest.MonkeyPatch, act: str) -> None:
+    """On a terminal it asks; without one it needs the word."""
+    register(world, "visits")
+    write(world, "more", OTHERS)
+    monkeypatch.chdir(world.folder)
+    unasked = run(world, *ENDING[act], identifier="anna-canary")
+    assert (unasked.exit_code, "add --yes" in unasked.stderr) == (1, True)
+    monkeypatch.setattr("typer.testing._NamedTextIOWrapper.isatty", lambda _: True, raising=False)
+    typed = ["anna-canary"] if act == "erase" else []
+    refused = run(world, *ENDING[act], identifier="\n".join([*typed, "n"]))
+    assert (refused.exit_code, "nothing was changed" in refused.stderr) == (1, True)
+    assert "anna" not in unasked.output + refused.output
+    assert world.curator.versions.list_changes() == []
+    done = run(world, *ENDING[act], identifier="\n".join([*typed, "y"]))
+    assert done.exit_code == 0, done.output
+    assert [change.act for change in world.curator.versions.list_changes()] == [act]
 
 
 def test_what_waits_is_in_a_backup(both: World) -> None:

@@ -19,6 +19,9 @@ BATCH_ROWS = 50_000
 BATCH_CHARACTERS = 2**25
 """Of declared columns, where rows are text: a batch ends with the row that goes beyond."""
 
+KEY_CHARACTERS_MAX = 200
+"""Of a value of a column that looks like a key and is not declared: a longer text is none, and is not held."""
+
 Progress = Callable[[int, float | None], None]
 """Called with the number of rows that were read, and their share of all, where it is known."""
 

@@ -8,7 +8,7 @@ reader, which begins again at the first line and alone says what is wrong, and w
 import codecs
 import csv
 import io
-from collections.abc import Collection, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +34,7 @@ from curator_service.datasets.sources.base import (
     to_array,
 )
 from curator_service.datasets.sources.coding import blank, parse_numbers
-from curator_service.datasets.sources.streams import Changed, Digested, DigestedFile, Unpacked
+from curator_service.datasets.sources.streams import Changed, Digested, DigestedFile, SoundLines, Unpacked
 from curator_service.privacy.design import ColumnType
 from curator_service.privacy.sums import ROW_CAPACITY_MAX
 
@@ -111,6 +111,43 @@ class CsvSource:
                 raise IngestError(f"{self.label}: somebody wrote into the file while it was read") from None
 
 
+class TolerantCsv(CsvSource):
+    """A CSV file in which lines of another encoding are faults, and no end of the reading: for a draft."""
+
+    _tell: Callable[[int], None]
+
+    def read(self, manifest: Manifest) -> Generator[RawBatch]:
+        """Yield rows, unless a line is in another encoding; see `Source`."""
+        self._tell = _doubt
+        yield from super().read(manifest)
+
+    def reread(self, manifest: Manifest, faults: Faults) -> Generator[RawBatch]:
+        """Yield the rows of other lines; see `Source`."""
+        self._tell = lambda line: faults.add(f"not {self._options.encoding.upper()} text, as other lines are", [line])
+        yield from super().reread(manifest, faults)
+
+    def list_columns(self) -> list[str]:
+        """Return what the columns are called; see `Source`."""
+        self._tell = self._refuse_header
+        return super().list_columns()
+
+    def _refuse_header(self, line: int) -> None:
+        if line == 1:
+            raise IngestError(f"{self.label}, line 1: not {self._options.encoding.upper()} text, as other lines are")
+
+    @contextmanager
+    def _open(self, row_capacity: int, state: tuple[int, str] | None) -> Iterator[tuple[Digested, io.RawIOBase]]:
+        with super()._open(row_capacity, state) as (file, stream):
+            if self._options.encoding.startswith("utf-16"):
+                yield file, stream
+            else:
+                yield file, SoundLines(stream, self._options.encoding, self._tell)
+
+
+def _doubt(_line: int) -> None:
+    raise Doubt
+
+
 class _Records:
     """Reads line by line, as Python does."""
 
@@ -149,9 +186,11 @@ class _Records:
                 spare += 1
                 fields = row or [""]
                 if len(fields) == width:
-                    rows.append([fields[position] for position in (*positions, *keys.values())])
+                    rows.append([fields[position] for position in positions])
+                    held += sum(map(len, rows[-1]))
+                    texts = (fields[position] for position in keys.values())
+                    rows[-1] += [text if len(text) <= base.KEY_CHARACTERS_MAX else "" for text in texts]
                     lines.append(start)
-                    held += sum(map(len, rows[-1][: len(positions)]))
                 else:
                     faults.add(f"{len(fields)} fields where the header has {width}", [start])
             else:
@@ -261,7 +300,15 @@ class _FastReader:
             raise Doubt
         self._spare += table.num_rows - blank_lines
         lengths = _count_characters(table.select(list(dict.fromkeys(self._columns)))) if self._wide else None
+        table = self._leave_out_long_keys(table)
         return _Part(table, len(block), lengths, self._file.share)
+
+    def _leave_out_long_keys(self, table: pa.Table) -> pa.Table:
+        for name in self._keys.values():
+            texts = to_array(table[name])
+            short = pc.if_else(pc.greater(pc.utf8_length(texts), base.KEY_CHARACTERS_MAX), "", texts)
+            table = table.set_column(table.column_names.index(name), name, short)
+        return table
 
     def _cut(self, parts: list[_Part], *, last: bool) -> Iterator[RawBatch]:
         """Take whole batches off the rows that wait."""

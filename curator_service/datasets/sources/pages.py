@@ -69,6 +69,11 @@ class _Page:
     encoding: int
     place: int
 
+    @property
+    def held(self) -> int:
+        """Bytes that it takes in memory: a small page may be longer as it is packed."""
+        return max(self.unpacked, self.packed)
+
 
 def look_through(descriptor: int, chunk: Any, has_texts: bool, unpacked_max: int) -> ChunkPages:
     """Walk from header to header.
@@ -90,17 +95,17 @@ def look_through(descriptor: int, chunk: Any, has_texts: bool, unpacked_max: int
     dictionary = largest = row = known = 0
     for page in _iterate_pages(descriptor, chunk):
         if page.kind == _DICTIONARY:
-            dictionary = max(dictionary, page.unpacked)
+            dictionary = max(dictionary, page.held)
             if has_texts:
-                is_small = page.unpacked <= unpacked_max
+                is_small = page.held <= unpacked_max
                 longest = _find_longest(descriptor, page, chunk.compression) if is_small else None
-                row = max(row, page.unpacked if longest is None else longest)
+                row = max(row, page.held if longest is None else longest)
                 known = max(known, longest or 0)
         else:
-            largest = max(largest, page.unpacked)
+            largest = max(largest, page.held)
             if has_texts:
                 are_shared = page.encoding == _DELTA_BYTE_ARRAY
-                row = max(row, page.unpacked if are_shared else page.unpacked // max(page.values, 1))
+                row = max(row, page.held if are_shared else page.held // max(page.values, 1))
     return ChunkPages(dictionary + largest, row, known)
 
 
@@ -138,7 +143,7 @@ def _read_header(descriptor: int, place: int) -> _Page:
         unpacked, packed, values, encoding = (n if isinstance(n, int) else -1 for n in numbers)
         if not isinstance(kind, int) or min(unpacked, packed, values, encoding) < 0:
             break
-        return _Page(kind, max(unpacked, packed), packed, values, encoding, place + length)
+        return _Page(kind, unpacked, packed, values, encoding, place + length)
     raise PagesUnreadable
 
 

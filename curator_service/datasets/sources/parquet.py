@@ -91,7 +91,7 @@ class ParquetSource:
             raise IngestError(
                 f"{self.label}: more rows than the manifest's row_capacity of {manifest.row_capacity}; nothing was cut"
             )
-        for raw in self._cut(files, names, total):
+        for raw in self._cut(files, declared, keys, total):
             columns, found = raw.columns[: len(declared)], raw.columns[len(declared) :]
             yield replace(raw, columns=columns, keys=dict(zip(keys, found, strict=True)))
         for file in files:
@@ -125,12 +125,13 @@ class ParquetSource:
         return found
 
     def _find_keys(self, manifest: Manifest, paths: Sequence[Path]) -> list[str]:
-        """Return the columns that look like keys, and have one type in all files."""
+        """Return the columns that look like keys, have one type in all files, and hold no long texts."""
         keys: list[tuple[str, pa.DataType]] | None = None
         for path in paths:
-            with self._open(path, []) as (_, reader):
+            with self._open(path, []) as (file, reader):
                 schema = reader.schema_arrow
-            names = [name for name in find_keys(manifest, schema.names) if _is_of_keys(schema.field(name).type)]
+                names = [name for name in find_keys(manifest, schema.names) if _is_of_keys(schema.field(name).type)]
+                names = [name for name in names if _has_short_texts(path, file.fileno(), reader, name)]
             found = [(name, _normalise(pa.nulls(0, schema.field(name).type)).type) for name in names]
             keys = found if keys is None else [one for one in keys if one in found]
         return [name for name, _ in keys or ()]
@@ -178,10 +179,10 @@ class ParquetSource:
             with reader:
                 yield file, reader
 
-    def _cut(self, files: Sequence[_File], names: list[str], total: int) -> Iterator[RawBatch]:
+    def _cut(self, files: Sequence[_File], declared: list[str], keys: list[str], total: int) -> Iterator[RawBatch]:
         waiting: list[pa.RecordBatch] = []
         held = done = 0
-        with closing(read_ahead(self._iterate(files, names))) as batches:
+        with closing(read_ahead(self._iterate(files, declared, keys))) as batches:
             for batch in batches:
                 waiting.append(batch)
                 held += batch.num_rows
@@ -192,17 +193,19 @@ class ParquetSource:
         if held:
             yield _take(waiting, held, done, total)[0]
 
-    def _iterate(self, files: Sequence[_File], names: list[str]) -> Generator[pa.RecordBatch]:
+    def _iterate(self, files: Sequence[_File], declared: list[str], keys: list[str]) -> Generator[pa.RecordBatch]:
         """Yield rows, of one file after another."""
-        texts = _Texts(names)
+        texts, key_texts, names = _Texts(declared), _Texts(keys), [*declared, *keys]
         for about in files:
             damaged = False
             with self._open(about.path, names) as (file, reader):
                 self._check_same(os.fstat(file.fileno()), about)
                 try:
                     for batch in reader.iter_batches(batch_size=about.batch_rows, columns=names):
-                        arrays = [texts.check(about.path, name, batch.column(name)) for name in names]
+                        arrays = [texts.check(about.path, name, batch.column(name)) for name in declared]
+                        arrays += [key_texts.check_key(about.path, name, batch.column(name)) for name in keys]
                         texts.end_rows(batch.num_rows)
+                        key_texts.end_rows(batch.num_rows)
                         yield pa.RecordBatch.from_arrays(arrays, names=[str(i) for i in range(len(names))])
                 except (pa.ArrowException, OSError):  # it may quote what it could not read
                     damaged = True
@@ -246,6 +249,13 @@ class _Texts:
                 most,
             )
         return _normalise(array)
+
+    def check_key(self, path: Path, name: str, array: pa.Array) -> pa.Array:
+        """Return what `check` does, and no values where texts are too long: then the column is no key."""
+        try:
+            return self.check(path, name, array)
+        except TextsTooLong:
+            return pa.nulls(len(array), _normalise(pa.nulls(0, array.type)).type)
 
     def end_rows(self, count: int) -> None:
         """Count the rows of what was checked; as many as are read at once share a bound."""
@@ -338,6 +348,14 @@ def _is_of_keys(kind: pa.DataType) -> bool:
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     return is_number or _holds_texts(kind) or bool(pa.types.is_fixed_size_binary(kind))
+
+
+def _has_short_texts(path: Path, descriptor: int, reader: pq.ParquetFile, name: str) -> bool:
+    try:
+        _check_pages(path, descriptor, reader, [name])
+    except TextsTooLong:
+        return False
+    return True
 
 
 def _holds_texts(kind: pa.DataType) -> bool:

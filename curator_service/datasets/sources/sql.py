@@ -133,7 +133,7 @@ class CopySource(CsvSource):
         if self._connection is not None:
             self._connection.execute("ROLLBACK TO SAVEPOINT begun")  # a copy that was left is cancelled
         else:
-            self._connection = psycopg.connect(self._url)
+            self._connection = psycopg.connect(self._url, prepare_threshold=None)
             for statement in _SETTINGS:
                 self._connection.execute(statement)
             # Of more than one statement nothing is prepared: nothing ends the transaction that may not write.
@@ -194,6 +194,11 @@ class _CopyStream(Digested):
             buffer[filled : filled + taken] = self._held[:taken]
             self._held, filled = self._held[taken:], filled + taken
         return filled
+
+
+def _to_key(value: object) -> str | None:
+    text = None if value is None else str(value)
+    return None if text is None or len(text) > base.KEY_CHARACTERS_MAX else text
 
 
 class QuerySource:
@@ -267,10 +272,7 @@ class QuerySource:
                 pa.array([self._to_word(row[place], name) for row in rows], pa.string())
                 for name, place in zip(names, places, strict=True)
             ]
-            texts = {
-                name: pa.array([None if row[place] is None else str(row[place]) for row in rows], pa.string())
-                for name, place in keys.items()
-            }
+            texts = {name: pa.array([_to_key(row[place]) for row in rows], pa.string()) for name, place in keys.items()}
             yield RawBatch(columns, range(done + 1, done + len(rows) + 1), None, texts)
             done += len(rows)
 

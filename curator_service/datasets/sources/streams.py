@@ -7,6 +7,7 @@ import io
 import lzma
 import os
 import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -143,6 +144,78 @@ class DigestedFile(Digested):
         if hasattr(self, "_file"):
             self._file.close()
         super().close()
+
+
+def cut_lines(stream: "_Reader", size: int = 2**22) -> Iterator[bytes]:
+    """Yield blocks of whole lines; a line of more than two blocks is cut.
+
+    Parameters
+    ----------
+    stream : file
+    size : int
+        Bytes of a block.
+    """
+    carried = b""
+    while raw := stream.read(size):
+        block = carried + raw
+        cut = block.rfind(b"\n") + 1
+        if not cut and len(block) > 2 * size:
+            cut = len(block)
+        carried = block[cut:]
+        if cut:
+            yield block[:cut]
+    if carried:
+        yield carried
+
+
+def is_utf8(line: bytes) -> bool:
+    """Tell whether bytes are UTF-8."""
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+class SoundLines(io.RawIOBase):
+    """The lines of a stream; one that is in another encoding than the others is left blank, and told.
+
+    Parameters
+    ----------
+    stream : RawIOBase
+    encoding : str
+        UTF-8, or one in which every byte is a sign: there a line that is UTF-8 and not ASCII is another encoding's.
+    tell : callable
+        Called with the number of each such line.
+    """
+
+    def __init__(self, stream: io.RawIOBase, encoding: str, tell: Callable[[int], None]) -> None:
+        super().__init__()
+        self._blocks = cut_lines(stream)
+        self._encoding, self._tell = encoding, tell
+        self._held, self._line = memoryview(b""), 0
+
+    def readable(self) -> bool:
+        """Tell that it can be read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read what is left of lines in the encoding."""
+        if not self._held:
+            self._held = memoryview(self._blank(next(self._blocks, b"")))
+        taken = min(len(buffer), len(self._held))
+        buffer[:taken] = self._held[:taken]
+        self._held = self._held[taken:]
+        return taken
+
+    def _blank(self, block: bytes) -> bytes:
+        lines = block.split(b"\n")
+        for place, line in enumerate(() if block.isascii() else lines):
+            if not line.isascii() and is_utf8(line) is not (self._encoding == "utf-8"):
+                lines[place] = b""
+                self._tell(self._line + place + 1)
+        self._line += len(lines) - 1
+        return b"\n".join(lines)
 
 
 class _Reader(Protocol):

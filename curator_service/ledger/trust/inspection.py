@@ -1,6 +1,6 @@
 """The inspection of a stored ledger: its chains, its accounts and its anchor, held against each other."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from curator_service.kit.db import Connection, Database
@@ -124,8 +124,18 @@ class Inspection:
                 self._anchor.move(signed)
 
 
-def verify_population(connection: Connection, population: Population, signer: Verifier, **options: Any) -> Verification:
-    """Verify a chain against its account, within one consistent read; with options of `verify_chain`."""
+def verify_population(
+    connection: Connection,
+    population: Population,
+    signer: Verifier,
+    without: Collection[int] = frozenset(),
+    /,
+    **options: Any,
+) -> Verification:
+    """Verify a chain, without the entries at some sequences, against its account; with options of `verify_chain`.
+
+    Reads within one consistent read.
+    """
     terms = (
         population.adjacency.value,
         population.accountant.name,
@@ -145,7 +155,8 @@ def verify_population(connection: Connection, population: Population, signer: Ve
         spending=repository.list_spending(connection, population.name),
         reservations={r.id: r.left for r in reservations.list_open(connection, population.name)},
     )
-    entries = repository.iterate_entries(connection, population.name)
+    stored = repository.iterate_entries(connection, population.name)
+    entries = (entry for entry in stored if entry.sequence not in without)
     return verify_chain(population.name, entries, account, signer.holds, **options)
 
 

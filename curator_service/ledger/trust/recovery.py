@@ -4,15 +4,21 @@ The anchor moves before any answer leaves, so a charge beyond it has never left.
 spent after the backup is known to the unit; where it is lost, everything that was left is taken as spent.
 """
 
+import dataclasses
+import hashlib
+import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from curator_service.kit.clock import timestamp
 from curator_service.kit.db import Connection
+from curator_service.kit.files import sync
 from curator_service.ledger import repository
 from curator_service.ledger.accounts import reservations
-from curator_service.ledger.chain.attestation import Holds, list_attested
-from curator_service.ledger.chain.entries import Checkpoint, Receipt, SignedCheckpoint
+from curator_service.ledger.chain.attestation import Holds, is_attested, list_attested
+from curator_service.ledger.chain.entries import Checkpoint, Receipt, SignedCheckpoint, StoredEntry
 from curator_service.ledger.chain.keys import set_seal
 from curator_service.ledger.chain.signing import Verifier
 from curator_service.ledger.chain.verification import REGISTER
@@ -21,6 +27,9 @@ from curator_service.ledger.service import LedgerService
 from curator_service.ledger.trust.anchor import Anchor
 from curator_service.ledger.trust.contradictions import is_written_off
 from curator_service.ledger.trust.inspection import verify_population
+
+SET_ASIDE = "set_aside.jsonl"
+"""The file beside the anchor with entries that nobody signed."""
 
 
 class ReconciliationError(ValueError):
@@ -42,6 +51,8 @@ class Reconciliation:
         Units.
     epoch : int
         The new one.
+    set_aside : int
+        How many entries that nobody signed were taken out of the chain.
     """
 
     population: str
@@ -49,6 +60,7 @@ class Reconciliation:
     lost_through: int | None
     written_off: int
     epoch: int
+    set_aside: int = 0
 
 
 def reconcile(
@@ -75,8 +87,8 @@ def reconcile(
     Raises
     ------
     ReconciliationError
-        If a chain does not hold, evidence is not signed by this curator, or no anchor goes back far enough and nobody
-        said so. Nothing is changed then.
+        If a chain does not hold without the entries that nobody signed, evidence is not signed by this curator, or no
+        anchor goes back far enough and nobody said so. Nothing is changed then.
     AnchorError
     """
     logs = [anchor.log() for anchor in (ledger.guard.anchor, *anchors)]
@@ -101,8 +113,10 @@ def reconcile(
             raise ReconciliationError(
                 f"the ledger has no population {min(strange)!r}, and there is evidence of one: restore a later backup"
             )
+        strays: dict[str, list[StoredEntry]] = {}
         for population in populations:
-            _check_holds(connection, population, verifier)
+            own = [signed.checkpoint for signed in evidence if signed.checkpoint.population == population.name]
+            strays[population.name] = _find_strays(connection, population, verifier, holds, own)
             if anchor_lost or population.name == REGISTER:
                 continue
             if not any(_is_whole(connection, population, log, holds) for log in logs):
@@ -117,7 +131,7 @@ def reconcile(
     names = [population.name for population in populations if population.name != REGISTER]
     for name in [*names, *([REGISTER] if REGISTER in seen | {p.name for p in populations} else [])]:
         own = [signed.checkpoint for signed in evidence if signed.checkpoint.population == name]
-        done.append(_reconcile_one(ledger, name, own, actor, anchor_lost=anchor_lost))
+        done.append(_reconcile_one(ledger, name, own, strays.get(name, []), actor, anchor_lost=anchor_lost))
     with ledger.database.begin() as connection:
         set_seal(connection, "", timestamp(ledger.now()))
     return done
@@ -134,17 +148,55 @@ def _is_whole(connection: Connection, population: Population, log: list[SignedCh
     return any(entry is not None and entry.entry_hash == seen[entry.sequence] for entry in entries)
 
 
-def _check_holds(connection: Connection, population: Population, verifier: Verifier) -> None:
+def _find_strays(
+    connection: Connection, population: Population, verifier: Verifier, holds: Holds, evidence: list[Checkpoint]
+) -> list[StoredEntry]:
+    """Return the entries that nobody signed in their place, and without which the chain holds.
+
+    The database's role of the service may insert them. It may not change or delete entries, so that all signed ones are
+    there. An entry that evidence names is none of them: somebody broke its text or its signature.
+
+    Raises
+    ------
+    ReconciliationError
+        If the chain does not hold without them either.
+    """
     found = verify_population(connection, population, verifier, every_signature=True)
-    if not found.ok:
+    if found.ok:
+        return []
+    entries = repository.iterate_entries(connection, population.name)
+    strays = [entry for entry in entries if not is_attested(population.name, entry, holds)]
+    without = {entry.sequence for entry in strays}
+    named = {(checkpoint.sequence, checkpoint.entry_hash) for checkpoint in evidence}
+    mended = verify_population(connection, population, verifier, without, every_signature=True)
+    if not mended.ok or any((entry.sequence, entry.entry_hash) in named for entry in strays):
         raise ReconciliationError(
             f"the ledger of {population.name!r} is broken at sequence {found.bad_sequence}: {found.reason}. It cannot "
             "be reconciled: restore a backup whose chain holds"
         )
+    return strays
+
+
+def _set_aside(folder: Path, population: str, strays: list[StoredEntry]) -> str:
+    """Keep entries that nobody signed as lines of a file, durably; return the digest of the lines."""
+    rows = ({"population": population, **dataclasses.asdict(entry)} for entry in strays)
+    lines = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
+    path = folder / SET_ASIDE
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as file:
+        file.write(lines)
+    sync(path)
+    sync(folder)
+    return hashlib.sha256(lines).hexdigest()
 
 
 def _reconcile_one(
-    ledger: LedgerService, name: str, evidence: list[Checkpoint], actor: str, *, anchor_lost: bool
+    ledger: LedgerService,
+    name: str,
+    evidence: list[Checkpoint],
+    strays: list[StoredEntry],
+    actor: str,
+    *,
+    anchor_lost: bool,
 ) -> Reconciliation:
     with ledger.unit() as unit:
         connection, moment = unit.connection, timestamp(ledger.now())
@@ -152,6 +204,10 @@ def _reconcile_one(
         if name == REGISTER:
             begun = unit.open_register(moment, above=max((checkpoint.epoch for checkpoint in evidence), default=0))
         kept = repository.lock(connection, name)
+        aside = {}
+        if strays:
+            repository.delete_entries(connection, name, [entry.sequence for entry in strays])
+            aside["set_aside"] = _set_aside(ledger.guard.anchor.folder, name, strays)
         losses = _find_losses(connection, kept, evidence, ledger.guard.trust.holds)
         lost = [checkpoint for loss in losses for checkpoint in loss.lost]
         posted = kept.posted + sum(loss.units for loss in losses)
@@ -179,12 +235,13 @@ def _reconcile_one(
             "all": "yes" if anchor_lost else "no",
             "highest_limit": str(highest),
             "voided": reserved,
+            **aside,
         }
         receipt = unit.record(head, "reconcile", posted - kept.posted, payload)
     for written in (*begun, receipt):
         ledger.guard.anchor_before_send(written, just_written=True)
     through = None if anchor_lost else max([kept.sequence, *(checkpoint.sequence for checkpoint in lost)])
-    return Reconciliation(name, kept.sequence, through, posted - kept.posted, head.epoch)
+    return Reconciliation(name, kept.sequence, through, posted - kept.posted, head.epoch, len(strays))
 
 
 @dataclass(frozen=True, slots=True)

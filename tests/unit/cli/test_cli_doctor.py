@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -133,3 +134,24 @@ def test_a_setting_that_cannot_be_read_is_named_and_its_value_is_not(tmp_path: P
         assert status == 1
         assert name in found["settings"]["found"]
         assert "a secret" not in json.dumps(found)
+
+
+@pytest.mark.parametrize(("days", "state"), [(-3, "ill"), (0, "well"), (200, "well")])
+def test_a_clock_that_is_behind_the_ledger_is_named(
+    world: World, monkeypatch: pytest.MonkeyPatch, days: int, state: str
+) -> None:
+    moment = datetime.fromisoformat(world.curator.ledger.find_newest_moment()) + timedelta(days=days)
+    monkeypatch.setattr("curator_service.cli.doctor.utc_now", lambda: moment)
+    monkeypatch.setattr("curator_service.kit.db.Database.now", lambda _: moment)
+    status, found = examine(world.folder)
+    assert (found["clock"]["state"], status) == (state, int(state == "ill"))
+    if days < 0:
+        assert "3.0 days before the newest entry of the ledger" in found["clock"]["found"]
+
+
+def test_a_clock_apart_from_the_database_server_s_is_named(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    ahead = datetime.now(UTC) + timedelta(hours=1)
+    monkeypatch.setattr("curator_service.kit.db.Database.now", lambda _: ahead)
+    status, found = examine(world.folder)
+    assert status == 1
+    assert "60 minutes from that of the database's server" in found["clock"]["found"]

@@ -14,6 +14,7 @@ from support import PERSONS, World, manifest_text
 
 from curator_service.datasets import repeats
 from curator_service.datasets.checking import check_rows
+from curator_service.datasets.drafting import draft_manifest
 from curator_service.datasets.manifest import Manifest, ManifestError, load_manifest
 from curator_service.datasets.reidentification import SubjectKey
 from curator_service.datasets.sources.base import IngestError, Source
@@ -241,6 +242,28 @@ def _counts_of(report: Any) -> Sequence[str]:
     counts = [fault.rule.split("a sample of ")[1].split(" ")[0] for fault in report.faults]
     assert all(200 < int(count) <= 500 for count in counts)
     return counts
+
+
+@pytest.mark.parametrize("kind", ["csv", "careful", "query"])
+def test_a_text_that_is_too_long_for_a_key_is_no_value_of_one(tmp_path: Path, kind: str) -> None:
+    table: dict[str, list[Any]] = {"patient": ["{" * 400] * 10 + [f"p{i}" for i in range(20)], "x": [1] * 30}
+    assert find_keys(OPENERS[kind](tmp_path, table)) == []
+    table["patient"][:2] = ["q", "q"]
+    (tmp_path / "again").mkdir()
+    assert find_keys(OPENERS[kind](tmp_path / "again", table)) == ["patient"]
+
+
+@pytest.mark.parametrize("length", [10_000, 3000], ids=["of one value", "of all together"])
+def test_long_texts_under_the_name_of_a_key_are_neither_counted_nor_refused(
+    tmp_path: Path, length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("curator_service.datasets.sources.parquet._BATCH_BYTES", 2**15)
+    monkeypatch.setattr("curator_service.datasets.sources.parquet._BATCH_BYTES_EACH", 2**10)
+    table = pa.table({"patient": ["{" * length] * 30, "x": [i / 7 for i in range(30)]})
+    pq.write_table(table, tmp_path / "d.parquet")
+    source = open_source(tmp_path / "d.parquet", declare().csv_options)
+    assert check_rows(declare(), source).faults == ()
+    assert "'patient' holds texts too long" in draft_manifest(source, None, name="d")
 
 
 def test_a_subject_that_numbers_records_by_its_name_is_warned_of(tmp_path: Path) -> None:
