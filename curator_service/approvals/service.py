@@ -316,7 +316,7 @@ class ApprovalService:
         self.ledger.guard.check_open()
         if outcome == APPROVED:
             return self._apply(decided, approved_by=by.id)
-        return self._close(decided, by.id)
+        return self._close(decided)
 
     def expire_due(self) -> None:
         """Close what has waited too long, or asks for a permit that would have ended; nothing under a seal.
@@ -331,11 +331,11 @@ class ApprovalService:
             unattested = self._list_unattested(connection, due)
         for proposal in due:
             if proposal.id not in unattested:
-                self._close(replace(proposal, state=EXPIRED, decided_at=moment), "curator")
+                self._close(replace(proposal, state=EXPIRED, decided_at=moment))
 
-    def _close(self, decided: Proposal, actor: str) -> Proposal:
+    def _close(self, decided: Proposal) -> Proposal:
         """Write that a proposal came to nothing; of one that the register does not know, into its row alone."""
-        payload = {"actor": actor, "time": decided.decided_at, "proposal": decided.id, "reason": decided.decision}
+        payload = state_closed(decided)
         try:
             with self.ledger.unit() as ledger:
                 asked = _list_acts(ledger.connection, ledger.trust.holds, [decided.id])[decided.id]
@@ -506,10 +506,10 @@ def record_proposed(ledger: Ledger, proposal: Proposal) -> list[Receipt]:
 
     Of terms it has the digest, so that the register stays small whatever is asked.
     """
-    return ledger.act(PROPOSED, _say(proposal))
+    return ledger.act(PROPOSED, state_proposed(proposal))
 
 
-def _say(proposal: Proposal) -> dict[str, Any]:
+def state_proposed(proposal: Proposal) -> dict[str, Any]:
     """Return what the register says of a proposal that is made."""
     said: dict[str, Any] = {
         "actor": proposal.proposed_by,
@@ -528,6 +528,16 @@ def _say(proposal: Proposal) -> dict[str, Any]:
     if proposal.content:
         said |= {"terms_digest": hashlib.sha256(proposal.content.encode()).hexdigest()}
     return said
+
+
+def state_closed(proposal: Proposal) -> dict[str, Any]:
+    """Return what the register says of a proposal that came to nothing, but for who asked."""
+    return {
+        "actor": proposal.decided_by or "curator",
+        "time": proposal.decided_at,
+        "proposal": proposal.id,
+        "reason": proposal.decision,
+    }
 
 
 def payload_of(proposal: Proposal, approved_by: str) -> dict[str, Any]:
@@ -627,7 +637,7 @@ def _list_acts(connection: Connection, holds: Holds, ids: Sequence[str]) -> dict
 
 def _is_said(proposal: Proposal, acts: Sequence[dict[str, Any]]) -> bool:
     """Tell whether the register says that this was proposed so; with a second act it came to nothing."""
-    return len(acts) == 1 and all(acts[0].get(name) == value for name, value in _say(proposal).items())
+    return len(acts) == 1 and all(acts[0].get(name) == value for name, value in state_proposed(proposal).items())
 
 
 def _check_new(connection: Connection, proposal: Proposal) -> None:

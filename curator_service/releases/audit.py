@@ -22,6 +22,7 @@ from curator_service.ledger.repository import Population, find_population
 from curator_service.ledger.service import LedgerService
 from curator_service.privacy.accountant import Accountant
 from curator_service.releases import catalogue, repository
+from curator_service.releases.acts import Acts
 from curator_service.releases.answers import Answer, divide, make_listing, read_member, read_noise, write_again
 from curator_service.releases.catalogue import ListedRelease, Place, Shelves
 from curator_service.releases.charges import Stated, agrees_with_charge, recompute_cost
@@ -75,7 +76,8 @@ class StoredReleaseAudit:
     library would not find one as it is, ``the listing of ID``; entries whose release is gone, as ``sequence N``;
     charges of another amount than their own mechanism costs, as ``the cost of sequence N``; charges that state another
     sensitivity than follows from manifest and request, as ``the sensitivities of sequence N``; charges for a dataset
-    that the chain had not registered by then, or for rows that had ended, as ``the dataset of sequence N``; last,
+    that the chain had not registered by then, or for rows that had ended, as ``the dataset of sequence N``; what an
+    entry says of who acted, why and when where a table says otherwise, as ``the MEMBER of sequence N``; last,
     datasets whose manifest or snapshot is not the one that was registered last, as ``dataset NAME``, and those whose
     stored rows or sums are not the registered ones, or are gone, as ``the rows of dataset NAME``.
 
@@ -100,6 +102,7 @@ class StoredReleaseAudit:
             raise NotFound("There is no population of this name.")
         self._account, self._datasets, self._kinds = account, datasets, kinds
         self._known = {dataset.id: dataset for dataset in list_datasets(connection, granted_to=None)}
+        self._acts = Acts(connection, self._known.values())
         self._answers = _Answers(connection, account, kinds, self._known)
         self._releases = catalogue.iterate_listed(connection, population)
         self._next = next(self._releases, None)
@@ -111,6 +114,8 @@ class StoredReleaseAudit:
     def watch(self, entry: StoredEntry, payload: dict[str, Any]) -> None:
         """Hold what is stored against the next entry."""
         kind, release = payload["kind"], self._take(entry.sequence)
+        for member in self._acts.list_faults(payload):
+            self._name(f"the {member} of sequence {entry.sequence}", entry.sequence)
         if kind in {"charge", "derive"}:
             self._watch_answered(entry.sequence, payload, release)
         elif release is not None:

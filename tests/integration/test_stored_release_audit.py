@@ -350,8 +350,12 @@ def test_a_charge_that_stands_before_its_dataset_is_found(world: World, monkeypa
         sold = world.api().post(f"{register_private(world, 'ada')}/releases", json=NARROW, key="k").json()
     assert f"the dataset of sequence {sold['receipt']['sequence']}" in world.discrepancies()
     with world.curator.ledger.unit() as ledger:
-        ledger.note("town", "dataset", kept[0])
-    assert world.discrepancies() == [f"the dataset of sequence {sold['receipt']['sequence']}"]
+        late = ledger.note("town", "dataset", kept[0])
+    assert world.discrepancies() == [
+        f"the dataset of sequence {sold['receipt']['sequence']}",
+        # Only the first entry of a dataset is a registration.
+        f"the version of sequence {json.loads(late.payload_text)['sequence']}",
+    ]
 
 
 def test_an_answer_of_another_dataset_than_its_entry_s_is_found(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
