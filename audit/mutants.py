@@ -730,7 +730,7 @@ MUTANTS = (
     _mutant(
         "a permit's end asked of the service's clock alone",
         "ledger/repository.py",
-        (", ShareRow.expires_at > _ThisMoment()", ""),
+        (", ShareRow.expires_at > ThisMoment()", ""),
         tests=(f"{PERMITS}::TestTheEnd::test_by_the_clock_of_the_database",),
     ),
     _mutant(

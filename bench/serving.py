@@ -132,7 +132,8 @@ def serve(
             [*command, "--port", str(port), "--workers", str(workers), "--log-level", "warning"],
             cwd=ROOT,
             env=os.environ
-            | {"CURATOR_DATA_DIR": str(data_dir), "CURATOR_REQUESTS_PER_MINUTE": "1000000", "OPENBLAS_NUM_THREADS": "1"}
+            | {"CURATOR_DATA_DIR": str(data_dir), "OPENBLAS_NUM_THREADS": "1"}
+            | {"CURATOR_REQUESTS_PER_MINUTE": "1000000", "CURATOR_KEYS_PER_DAY": "1000000000"}
             | ({} if url is None else {"CURATOR_DATABASE_URL": url}),
         )
         try:

@@ -34,6 +34,7 @@ from curator_service.permits.service import PermitService
 from curator_service.privacy.samplers import NoiseSource, SystemNoise
 from curator_service.register.service import Register
 from curator_service.releases.jobs import JobRunner
+from curator_service.releases.keys import KeyClaims
 from curator_service.releases.presence import Presence
 from curator_service.releases.publisher import ReleasePublisher
 from curator_service.releases.reservations import ReservationService
@@ -160,12 +161,14 @@ def make_curator(
     )
     response_timer = ResponseTimer() if response_timer is None else response_timer
     pace = 1.0 if settings.pace is None else settings.pace
+    claims = KeyClaims(settings.keys_per_day, now)
     publisher = ReleasePublisher(
         database,
         ledger,
         datasets,
         SystemNoise() if noise is None else noise,
         job_runner,
+        claims=claims,
         passes=ConcurrencyLimiter(settings.passes_max, "releases that take time", retry_after_s=1),
         response_timer=response_timer,
         answer_bytes_max=settings.answer_bytes_max,
@@ -207,7 +210,7 @@ def make_curator(
         ),
         job_runner=job_runner,
         releases=releases,
-        reservations=ReservationService(database, ledger, permits, now),
+        reservations=ReservationService(database, ledger, permits, claims, now),
         evidence=EvidenceService(database, ledger, releases, datasets, kinds),
         requests=ConcurrencyLimiter(THREADS, "requests", retry_after_s=1),
         rate=RateLimiter(settings.requests_per_minute, "requests of one principal"),

@@ -211,6 +211,12 @@ class Settings(BaseSettings):
         "at the dashboard with a provider.",
     )
     requests_per_minute: int = Field(600, ge=1, le=1_000_000, description="Requests of one principal, in one worker.")
+    keys_per_day: int = Field(
+        2000,
+        ge=1,
+        le=1_000_000_000,
+        description="New idempotency keys of one principal on one day, in UTC: each leaves something for good.",
+    )
     failures_per_minute: int = Field(
         60, ge=1, le=1_000_000, description="Tokens that are not valid, from one address, in one worker."
     )

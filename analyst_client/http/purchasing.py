@@ -136,8 +136,9 @@ class Purchasing:
 
     def _poll(self, job: Job, pace: Pace, deadline: float | None) -> Job:
         """Look at a job until it has ended: let the curator tell of its end, or look as seldom as it asks."""
-        clock, polls, is_told = self._transport.clock, 1, True
+        polls, is_told = 1, True
         while job.is_running:
+            clock = self._transport.clock
             left_s = math.inf if deadline is None else deadline - clock()
             hold_s = int(min(pace.wait_s, left_s, self._transport.timeout_s / 2)) if is_told else 0
             if hold_s < 1:

@@ -14,7 +14,7 @@ from analyst_client.errors import CuratorError, TransportError
 from analyst_client.http.credentials import BearerAuth, Credentials, StaticToken
 from analyst_client.http.problems import read_problem
 from analyst_client.http.proxies import EnvironmentTransport, is_loopback
-from analyst_client.http.retry import delay_before, is_retried, read_retry_after
+from analyst_client.http.retry import LONGEST_RETRY_AFTER_S, delay_before, is_retried, read_retry_after
 
 
 class Transport:
@@ -137,7 +137,9 @@ class Transport:
                 if answer.is_success:
                     return answer
                 failure = read_problem(answer.status_code, answer.text, idempotency_key)
-                retry_after_s, again = read_retry_after(answer), is_retried(failure)
+                retry_after_s = read_retry_after(answer)
+                # What is asked again too early is refused again: a caller who has to wait for long is told so.
+                again = is_retried(failure) and (retry_after_s or 0.0) <= LONGEST_RETRY_AFTER_S
             if not again or attempt >= self._max_attempts:
                 raise failure
             self.sleep(delay_before(attempt + 1, retry_after_s))

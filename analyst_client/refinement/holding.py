@@ -24,8 +24,8 @@ from analyst_client.http.retry import is_retried
 from analyst_client.schema.accounts import Reservation
 from analyst_client.schema.datasets import Dataset
 
-HELD_S = 24 * 3600
-"""How long a reservation holds what is not spent yet."""
+HELD_S = 3600
+"""How long a reservation holds what is not spent yet: of more than an hour a curator lets half of a budget be held."""
 _PASSING = (
     *(AuthenticationError, TransportError, ServiceUnavailableError, JobError, LedgerMemoryError),
     *(OSError, MemoryError, Warning),
@@ -206,7 +206,7 @@ class Holding:
             return
         if not (self._once or recurs(error)):
             error.add_note(
-                f"the rest of the price waits in {named} for {HELD_S // 3600} hours at most: the same call goes on "
+                f"the rest of the price waits in {named} for an hour at most: the same call goes on "
                 f"where this ended, and pays for no step twice; client.close_reservation({self.id!r}) gives it back"
             )
             return

@@ -171,18 +171,18 @@ _SET_ACCOUNT = Statement(
 _SET_HEAD = Statement(update(PopulationRow).where(_THIS).values(head_hash=bindparam("head")))
 
 
-class _ThisMoment(FunctionElement[str]):
+class ThisMoment(FunctionElement[str]):
     """The database's own clock as the statement runs, as `kit.clock.timestamp` writes it."""
 
     inherit_cache = True
 
 
-@compiles(_ThisMoment, "sqlite")
+@compiles(ThisMoment, "sqlite")
 def _sqlite_moment(*_: object, **__: object) -> str:
     return "strftime('%Y-%m-%dT%H:%M:%SZ', 'now')"
 
 
-@compiles(_ThisMoment, "postgresql")
+@compiles(ThisMoment, "postgresql")
 def _postgres_moment(*_: object, **__: object) -> str:
     # Not now(), which is when the transaction began: this one may have waited for the account.
     return """to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')"""
@@ -190,7 +190,7 @@ def _postgres_moment(*_: object, **__: object) -> str:
 
 IS_PERMITTED = or_(
     ShareRow.expires_at == FOR_EVER,
-    and_(ShareRow.expires_at > bindparam("moment"), ShareRow.expires_at > _ThisMoment()),
+    and_(ShareRow.expires_at > bindparam("moment"), ShareRow.expires_at > ThisMoment()),
 )
 _THIS_SHARE = (_THIS_POPULATION := ShareRow.population == bindparam("population")) & (
     (ShareRow.scope == PERMIT) & (ShareRow.label == bindparam("permit"))
@@ -283,7 +283,6 @@ _DELETE_ENTRY = Statement(delete(LedgerEntryRow).where(_OF_CHAIN, LedgerEntryRow
 _FIND_TRIGGER = Statement(text("SELECT sql FROM sqlite_master WHERE name = 'ledger_entries_no_delete'"))
 _FIND_HEAD = Statement(select(*_ENTRY).where(_OF_CHAIN).order_by(LedgerEntryRow.sequence.desc()).limit(1))
 _HEAD_AND_SEAL = Statement(select(*_ENTRY, _SEALED).where(_OF_CHAIN).order_by(LedgerEntryRow.sequence.desc()).limit(1))
-_HASHES = Statement(select(LedgerEntryRow.sequence, LedgerEntryRow.entry_hash).where(_OF_CHAIN))
 # Kinds stand first among an entry's members in no canonical order, so this reads the text; it is asked once in a while.
 _OF_KIND = Statement(
     select(*_ENTRY)
@@ -543,11 +542,6 @@ def find_head_and_seal(connection: Connection, population: str) -> tuple[StoredE
     """Return the last entry of a chain, and why the curator is sealed, as of now."""
     row = _HEAD_AND_SEAL.first(connection, population=population)
     return (None, "") if row is None else (StoredEntry(*row[:4]), row[4])
-
-
-def list_hashes(connection: Connection, population: str) -> dict[int, str]:
-    """Return the hash of every entry of a chain by its sequence."""
-    return dict(_HASHES.all(connection, population=population))
 
 
 def list_entries(connection: Connection, population: str, *, after: int, count: int) -> list[StoredEntry]:

@@ -88,7 +88,7 @@ class Acts:
         if payload["population"] == REGISTER:
             return {"asked_by": proposal.proposed_by, **state_closed(proposal)}
         if payload["kind"] == "refusal":
-            return {"actor": proposal.proposed_by, "time": proposal.proposed_at}
+            return {"time": proposal.proposed_at}  # whoever registers the rows need not be who proposes them
         own = ("actor", "approved_by", "reason", "time")
         by = proposal.decided_by or proposal.proposed_by
         found = dict(zip(own, (proposal.proposed_by, by, proposal.reason, proposal.decided_at), strict=True))

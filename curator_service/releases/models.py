@@ -90,6 +90,16 @@ class AnswerSpaceRow(Base):
     bytes: Mapped[int] = mapped_column(BigInteger)
 
 
+class KeyCountRow(Base):
+    """How many new keys a principal has used on the last day on which one was."""
+
+    __tablename__ = "key_counts"
+
+    principal_id: Mapped[str] = mapped_column(ForeignKey("principals.id"), primary_key=True)
+    day: Mapped[str] = mapped_column(String(10))
+    keys: Mapped[int] = mapped_column(BigInteger)
+
+
 class IdempotencyKeyRow(Base):
     """A key that a principal used, the digest of what it asked, and the answer that it got or waits for. Never pruned.
 

@@ -9,7 +9,7 @@ from curator_service.datasets.service import DatasetService
 from curator_service.datasets.visibility import collection_of
 from curator_service.kinds.listing import Listing
 from curator_service.kit.clock import Clock, timestamp
-from curator_service.kit.db import DATABASE_ERRORS, Database, is_retryable
+from curator_service.kit.db import DATABASE_ERRORS, Connection, Database, is_retryable
 from curator_service.kit.limiter import ConcurrencyLimiter
 from curator_service.kit.problems import Problem, Unavailable
 from curator_service.ledger.accounts import reservations
@@ -27,6 +27,7 @@ from curator_service.releases.answers import make_listing
 from curator_service.releases.catalogue import Place
 from curator_service.releases.charges import charge_payload, derive_payload
 from curator_service.releases.jobs import JobRunner
+from curator_service.releases.keys import KeyClaims
 from curator_service.releases.library import Search, cut, least_sd
 from curator_service.releases.preparation import Prepared
 from curator_service.releases.rendering import (
@@ -68,6 +69,8 @@ class ReleasePublisher:
     noise : NoiseSource
     job_runner : JobRunner
         Runs the jobs of this process.
+    claims : KeyClaims
+        Ties keys to answers.
     passes : ConcurrencyLimiter
         Of what takes time while its caller waits: each holds a thread and the memory of a pass over rows.
     response_timer : ResponseTimer
@@ -86,6 +89,7 @@ class ReleasePublisher:
         noise: NoiseSource,
         job_runner: JobRunner,
         *,
+        claims: KeyClaims,
         passes: ConcurrencyLimiter,
         response_timer: ResponseTimer,
         answer_bytes_max: int,
@@ -96,6 +100,7 @@ class ReleasePublisher:
         self.datasets = datasets
         self.noise = noise
         self.job_runner = job_runner
+        self.claims = claims
         self.passes = passes
         self.response_timer = response_timer
         self.answer_bytes_max = answer_bytes_max
@@ -147,13 +152,32 @@ class ReleasePublisher:
                 return None
             return repository.find_release(connection, known.release_id)
 
-    @staticmethod
-    def _claim(ledger: Ledger, submission: Submission, **holder: str) -> None:
-        claimed = repository.claim_key(
-            ledger.connection, submission.analyst.id, submission.key, submission.prepared.fingerprint, **holder
-        )
-        if not claimed:
+    def _claim(self, ledger: Ledger, submission: Submission, **holder: str) -> None:
+        if not self.claim(ledger.connection, submission, **holder):
             raise Refused
+
+    def claim(
+        self,
+        connection: Connection,
+        submission: Submission,
+        *,
+        release_id: str | None = None,
+        reservation_id: str | None = None,
+    ) -> bool:
+        """Tie the key of a submission to an answer or a job; False if somebody has it.
+
+        Raises
+        ------
+        TooManyRequests
+        """
+        return self.claims.claim(
+            connection,
+            submission.analyst.id,
+            submission.key,
+            submission.prepared.fingerprint,
+            release_id=release_id,
+            reservation_id=reservation_id,
+        )
 
     @staticmethod
     def _check_unanswered(ledger: Ledger, submission: Submission, *, but_for: str = "") -> None:

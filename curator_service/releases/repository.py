@@ -3,14 +3,27 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import ColumnElement, bindparam, exists, insert, literal_column, select, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    bindparam,
+    case,
+    exists,
+    func,
+    insert,
+    literal_column,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 
 from curator_service.kit.db import Connection, Statement
 from curator_service.ledger.accounts.reservations import ENDED, JOB
 from curator_service.ledger.chain.entries import Receipt, StoredEntry
 from curator_service.ledger.models import LedgerEntryRow, ReservationRow
-from curator_service.releases.models import IdempotencyKeyRow, ReleaseRow
+from curator_service.ledger.repository import ThisMoment
+from curator_service.releases.models import IdempotencyKeyRow, KeyCountRow, ReleaseRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +121,27 @@ class _ClaimKey(Statement):
 
 
 _CLAIM_KEY = _ClaimKey()
+
+
+class _CountKey(Statement):
+    """Count a key of a day, by the database's own clock, which is one for all hosts; another day begins anew."""
+
+    def __init__(self) -> None:
+        super().__init__(insert(KeyCountRow))
+
+    def _build(self, dialect: Any) -> Any:
+        today = func.substr(ThisMoment(), 1, 10)
+        values = {"principal_id": bindparam("principal"), "day": today, "keys": 1}
+        insertion = (sqlite if dialect.name == "sqlite" else postgresql).insert(KeyCountRow).values(values)
+        is_today = KeyCountRow.day == insertion.excluded.day
+        return insertion.on_conflict_do_update(
+            index_elements=[KeyCountRow.principal_id],
+            set_={"day": insertion.excluded.day, "keys": case((is_today, KeyCountRow.keys + 1), else_=1)},
+            where=or_(~is_today, KeyCountRow.keys < bindparam("most", type_=BigInteger)),
+        )
+
+
+_COUNT_KEY = _CountKey()
 _ANSWER_KEYS = Statement(
     update(IdempotencyKeyRow)
     .where(IdempotencyKeyRow.reservation_id == bindparam("reservation"), IdempotencyKeyRow.release_id.is_(None))
@@ -180,6 +214,11 @@ def claim_key(
         reservation_id=reservation_id,
     )
     return claimed == 1
+
+
+def count_key(connection: Connection, principal_id: str, most: int) -> bool:
+    """Count a key that a principal uses for the first time; False if as many were used today as may be."""
+    return _COUNT_KEY.changed(connection, principal=principal_id, most=most) == 1
 
 
 def answer_keys(connection: Connection, reservation_id: str, release_id: str) -> None:

@@ -11,7 +11,7 @@ from curator_service.datasets.repository import Dataset, find_dataset_by_id
 from curator_service.identity.policy import Action, Objects, allowed_objects
 from curator_service.identity.repository import Principal, find_principal_by_id
 from curator_service.kit.clock import Clock, timestamp
-from curator_service.kit.db import Database
+from curator_service.kit.db import Connection, Database
 from curator_service.kit.idempotency import check_key, key_reused
 from curator_service.kit.problems import NotFound, Problem, RequestInvalid, Unavailable
 from curator_service.ledger.accounts import reservations
@@ -20,10 +20,11 @@ from curator_service.ledger.accounts.unit_of_work import Payer, Refused, new_id
 from curator_service.ledger.chain.entries import Receipt
 from curator_service.ledger.repository import Population, find_entry, find_population
 from curator_service.ledger.schemas import render_amount
-from curator_service.ledger.service import LedgerService, find_headrooms
+from curator_service.ledger.service import Headroom, LedgerService, find_headrooms
 from curator_service.ledger.trust.guard import unverified
 from curator_service.permits.service import PermitService
 from curator_service.releases import repository
+from curator_service.releases.keys import KeyClaims
 from curator_service.releases.preparation import digest
 from curator_service.releases.refusal import reservation_exceeded
 from curator_service.releases.repository import KnownKey
@@ -36,6 +37,8 @@ from curator_service.releases.submission import (
     reservation_not_found,
 )
 
+LONG_S = 3600
+"""Reservations that last longer than this, in seconds, hold half of what is not spent, together."""
 _ID_PATTERN = re.compile(r"(job|res)_[0-9a-f]{24}")
 _REASONS = {
     reservations.VOIDED: "The work ended before it was finished. Nothing was charged: send the request again.",
@@ -52,14 +55,18 @@ class ReservationService:
     database : Database
     ledger : LedgerService
     permits : PermitService
+    claims : KeyClaims
     now : callable
         The clock.
     """
 
-    def __init__(self, database: Database, ledger: LedgerService, permits: PermitService, now: Clock) -> None:
+    def __init__(
+        self, database: Database, ledger: LedgerService, permits: PermitService, claims: KeyClaims, now: Clock
+    ) -> None:
         self.database = database
         self.ledger = ledger
         self.permits = permits
+        self.claims = claims
         self.now = now
 
     # --- Reservations of analysts
@@ -82,6 +89,7 @@ class ReservationService:
             raise RequestInvalid.at("/price", str(error)) from None
         if units <= 0:
             raise RequestInvalid.at("/price", "the amount is below the smallest that the account counts; hold more")
+        is_long = request.expires_in_s > LONG_S
         for _ in range(ATTEMPTS):
             with self.database.read() as connection:
                 known = repository.find_key(connection, analyst.id, key)
@@ -92,6 +100,8 @@ class ReservationService:
                     Payer(analyst.id, "") if isinstance(use, Problem) else Payer(analyst.id, use.permit, use.project)
                 )
                 headrooms = find_headrooms(connection, population, payer)
+                if is_long:
+                    headrooms = sorted([*headrooms, _long_room(connection, population, moment)], key=_left)
             if known is not None:
                 return self._replay(known, fingerprint), AnswerKind.REPLAYED
             if isinstance(use, Problem):
@@ -121,10 +131,12 @@ class ReservationService:
             details = to_json(render_reservation(reservation, dataset.name, population)).decode()
             try:
                 with self.ledger.unit() as ledger:
-                    claimed = repository.claim_key(
+                    claimed = self.claims.claim(
                         ledger.connection, analyst.id, key, fingerprint, reservation_id=reservation.id
                     )
                     receipt = ledger.reserve(reservation, details) if claimed else None
+                    if receipt is not None and is_long:
+                        _check_long(ledger.connection, population.name, moment)
             except Refused:
                 continue
             if receipt is None:  # somebody used the key in this instant: what it reserved is the answer
@@ -273,6 +285,31 @@ class ReservationService:
                 f"The job {job.id!r} had ended before it could be cancelled; GET /v1/jobs/{job.id} says how."
             )
         return self.get_job(job.id)
+
+
+def _find_long(connection: Connection, population: Population, moment: datetime) -> tuple[int, int]:
+    """Return what is held for longer than an hour from now, and how much may be: half of what is not spent."""
+    held = reservations.sum_held(connection, population.name, past=timestamp(moment + timedelta(seconds=LONG_S)))
+    return held, (population.limit - population.posted) // 2
+
+
+def _long_room(connection: Connection, population: Population, moment: datetime) -> Headroom:
+    held, most = _find_long(connection, population, moment)
+    owner = "all reservations of longer than an hour together; one of an hour at most may hold all that is left"
+    return Headroom(owner, most, max(0, most - held))
+
+
+def _check_long(connection: Connection, name: str, moment: datetime) -> None:
+    """Decide again once a reservation is made: the account is locked, so whoever was first is counted."""
+    population = find_population(connection, name)
+    assert population is not None
+    held, most = _find_long(connection, population, moment)
+    if held > most:
+        raise Refused
+
+
+def _left(room: Headroom) -> int:
+    return room.left
 
 
 def render_reservation(reservation: Reservation, dataset: str, population: Population) -> dict[str, Any]:

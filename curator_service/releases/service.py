@@ -291,13 +291,7 @@ class ReleaseService:
             self._check_answers(submission, found, exactly=kind is AnswerKind.STORED)
         if kind is AnswerKind.STORED:
             with self.database.begin() as connection:
-                claimed = repository.claim_key(
-                    connection,
-                    submission.analyst.id,
-                    submission.key,
-                    submission.prepared.fingerprint,
-                    release_id=found.id,
-                )
+                claimed = self.publisher.claim(connection, submission, release_id=found.id)
             if not claimed:
                 return None
         elif kind is AnswerKind.DERIVED:

@@ -35,7 +35,11 @@ def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             dataset = world.register(f"of_{name}", name, make_rows(40, seed=seed))
             for analyst in ANALYSTS:
                 world.grant(analyst, dataset)
-        environment = {"CURATOR_DATA_DIR": str(world.settings.data_dir), "CURATOR_REQUESTS_PER_MINUTE": "1000000"}
+        environment = {
+            "CURATOR_DATA_DIR": str(world.settings.data_dir),
+            "CURATOR_REQUESTS_PER_MINUTE": "1000000",
+            "CURATOR_KEYS_PER_DAY": "1000000",
+        }
         if url is not None:
             environment["CURATOR_DATABASE_URL"] = service_url(url)
         app, guarded = "curator_service.app:create_app", "curator_service.api.connections:GuardedProtocol"

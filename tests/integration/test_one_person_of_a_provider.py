@@ -1,6 +1,7 @@
 """Persons whom an identity provider identifies otherwise to each application, or by another claim than before."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +177,21 @@ class TestAnotherClaim:
         # What the officer had asked is her own, whichever id she had then.
         problem(approve(again, self.asked, texts["desk"]), "second-admin-needed", 403)
 
+    def test_two_processes_that_link_one_person_at_once_agree(self, before: World) -> None:
+        texts = [
+            token("pairwise-1", "notebooks", "researchers", "dpo", iat=T - 5, **OID),
+            token("pairwise-2", "desk", "researchers", "dpo", iat=T - 5, **OID),
+        ]
+        apis = [served(before, subject_claim="oid") for _ in texts]
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(lambda at: apis[at].get("/v1/me", token=texts[at]), range(2)))
+        again = served(before, subject_claim="oid")
+        for _ in range(2):
+            found = [who(again, text)["id"] for text in texts]
+        assert len(set(found)) == 1
+        problem(approve(again, self.asked, texts[0]), "second-admin-needed", 403)
+        problem(approve(again, self.asked, texts[1]), "second-admin-needed", 403)
+
     def test_until_then_the_old_id_may_nothing(self, before: World) -> None:
         api = served(before, subject_claim="oid")
         who(api, token("pairwise-1", "notebooks", "researchers", **OID))
@@ -229,13 +245,14 @@ def test_a_link_that_another_process_wrote_counts_at_once(place: World) -> None:
     """The session of somebody who was linked goes on at another worker, which has not read of it yet."""
     browser = {"client_id": "dashboard"}
     found = who(served(place, browser=browser), token("olga"))["id"]
-    one, other = (served(place, browser=browser, subject_claim="oid") for _ in range(2))
-    identity = other.app.state.curator.identity
-    assert identity.find_vouched(found) is None
+    apis = [served(place, browser=browser, subject_claim="oid") for _ in range(3)]
+    first, second, third = (api.app.state.curator.identity for api in apis)
+    assert second.find_vouched(found) is None
+    assert third.find_vouched(found) is None
     text = token("olga", **OID)
-    assert who(one, text)["id"] == found
-    assert identity.is_of(identity.providers.sign_in(text).principal.id, found)
-    assert identity.find_vouched(found) is not None
+    assert who(apis[0], text)["id"] == found
+    assert second.find_vouched(found) is not None
+    assert third.is_of(first.providers.sign_in(text).principal.id, found)
 
 
 @pytest.mark.parametrize("claim", ["email", "preferred_username", "upn", "UPN", "name", ""])

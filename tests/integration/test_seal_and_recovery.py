@@ -902,6 +902,44 @@ def test_both_branches_of_a_fork_are_accounted_for(used: World, lost_count: int,
     assert_sound(used)
 
 
+@pytest.mark.parametrize("sold", [0, 1, 8], ids=["nothing", "less than production", "more than production"])
+def test_a_second_history_under_the_same_key_is_accounted_for_once(used: World, sold: int) -> None:
+    """A backup that was tried with production's key: its epoch is a new one, and its sequences are below this head."""
+    file = used.folder / "backup.tar"
+    write_backup(used.curator, file)
+    for i in range(5):
+        buy(used.api(), f"later{i}", price={"mu": 0.02})
+    settings = Settings(
+        data_dir=used.folder / "tried",
+        keys_dir=used.settings.keys_folder,
+        anchor_dir=used.folder / "tried-anchor",
+    )
+    curator = make_curator(settings, noise=used.noise, now=used.clock)
+    read_backup(curator, file)
+    tried = World(settings, curator, used.clock, used.folder, used.noise, dict(used.tokens))
+    LIVES.append(tried)
+    account_for(tried, anchor_lost=True)
+    seen_there = [checkpoint_of(tried.api().get(BUDGET_OF).json()["checkpoint"])]
+    if sold:
+        limits = "/v1/admin/populations/town/limits"
+        raised = tried.api("root").post(limits, json={"limit": {"mu": 0.5}, "reason": "to try it"}).json()
+        assert tried.api("rita").post(f"/v1/admin/proposals/{raised['id']}/approve").status_code == 200
+    for i in range(sold):
+        seen_there.append(checkpoint_of(buy(tried.api(), f"tried{i}", price={"mu": 0.02})["receipt"]))
+    for checkpoint in reversed(seen_there):
+        used.api().get(BUDGET_OF, headers=seen(checkpoint))
+    assert "which a client has seen" in used.curator.ledger.guard.reason()
+    account_for(used)
+    written_off = used.account().posted
+    for checkpoint in seen_there:
+        assert used.api().get(BUDGET_OF, headers=seen(checkpoint)).status_code == 200
+        assert used.curator.ledger.guard.reason() == ""
+    assert start(used) == ""
+    assert account_for(used)["town"].written_off == 0
+    assert used.account().posted == written_off
+    assert_sound(used)
+
+
 def test_a_higher_limit_that_was_lost_is_still_the_highest(
     tmp_path: Path, database_url: str | None, elsewhere: str | None
 ) -> None:

@@ -21,7 +21,7 @@ LOG = {"ledger_entries", "releases", "release_listings", "signing_keys"}
 FORGETTING = {"snapshots", "sketches"}
 KEPT = {
     "populations", "shares", "reservations", "idempotency_keys", "principals", "proposals", "seal", "column_holders",
-    "answer_space", "changes", "permits", "spending",
+    "answer_space", "key_counts", "changes", "permits", "spending",
 }  # fmt: skip
 PASSING = {"datasets", "tokens", "grants", "workers", "browser_sessions", "sign_ins"}
 EMPTIED = {"unkeyed"}

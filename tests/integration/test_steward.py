@@ -78,6 +78,7 @@ STUDIES = {
         ["invc"],
         "gc",
         separator=";",
+        unit='subject = "individual"\nrows_per_subject = 1',
     ),
     "randhie": Study(
         "randhie/randhie.csv",

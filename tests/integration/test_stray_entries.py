@@ -11,6 +11,7 @@ import pytest
 from scenes import RELEASES, another_worker, box
 from support import Price, World, open_world, problem, service_url
 
+from curator_service.container import make_curator
 from curator_service.ledger.chain.entries import GENESIS, Checkpoint, SignedCheckpoint, canonical, entry_hash
 from curator_service.ledger.trust.recovery import SET_ASIDE, Reconciliation, ReconciliationError, reconcile
 
@@ -133,3 +134,19 @@ def test_a_chain_that_does_not_hold_by_itself_is_not_reconciled(used: World) -> 
     with pytest.raises(ReconciliationError, match="restore a backup whose chain holds"):
         account_for(used)
     assert not (used.settings.anchor_folder / SET_ASIDE).exists()
+
+
+def test_the_service_s_login_takes_no_entry_out(town: World) -> None:
+    assert start(town) == ""
+    assert town.api().post(RELEASES, json=box(), key="one").status_code == 201
+    insert(town, [forge(town.account().sequence + 1)])
+    stored = town.sql("SELECT * FROM ledger_entries ORDER BY population, sequence")
+    assert town.served is not None
+    service = make_curator(town.served, now=town.clock)
+    try:
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            reconcile(service.ledger, actor="operator:x", anchor_lost=False)
+    finally:
+        service.database.dispose()
+    assert town.sql("SELECT * FROM ledger_entries ORDER BY population, sequence") == stored
+    assert not (town.settings.anchor_folder / SET_ASIDE).exists()

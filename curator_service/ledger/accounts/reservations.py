@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import BigInteger, bindparam, delete, exists, insert, or_, select, update
+from sqlalchemy import BigInteger, bindparam, delete, exists, func, insert, or_, select, update
 
 from curator_service.kit.db import Connection, InsertIfAbsent, Statement
 from curator_service.ledger.chain.verification import FOR_EVER, PERMIT
@@ -121,6 +121,14 @@ _EXPIRED = Statement(
         ),
     )
 )
+_HELD_PAST = Statement(
+    select(func.coalesce(func.sum(ReservationRow.units - ReservationRow.drawn_units), 0)).where(
+        _OPEN,
+        ReservationRow.population == bindparam("population"),
+        ReservationRow.owner == "",
+        ReservationRow.expires_at > bindparam("past"),
+    )
+)
 _RUNNING = Statement(
     select(*_COLUMNS)
     .where(
@@ -214,6 +222,13 @@ def list_jobs(connection: Connection) -> list[tuple[str, str, int | None]]:
 def list_expired(connection: Connection, moment: str) -> list[str]:
     """Return the open reservations of analysts whose time is over, or whose permit's."""
     return [row[0] for row in _EXPIRED.all(connection, moment=moment)]
+
+
+def sum_held(connection: Connection, population: str, *, past: str) -> int:
+    """Return what analysts' reservations that last beyond a moment hold of a population, in units."""
+    row = _HELD_PAST.first(connection, population=population, past=past)
+    assert row is not None
+    return int(row[0])
 
 
 def close_reservation(connection: Connection, reservation_id: str, outcome: str, *, drawn: int = 0) -> bool:

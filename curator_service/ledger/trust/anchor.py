@@ -1,8 +1,8 @@
 """The anchor: signed checkpoints in a folder that is not backed up and restored with the database.
 
 A database that was restored from a backup is behind its anchor, and shows it at the next start. The file has a
-checkpoint in each line, and only grows: what a population's budget allows bounds how many there are. Of each population
-the highest tells whether the database is behind; all of them are evidence when it is reconciled.
+checkpoint in each line. Of each population the highest tells whether the database is behind. All lines are evidence
+when a database is reconciled, so a line is left out only where another one proves as much (`compact`).
 """
 
 import errno
@@ -10,7 +10,7 @@ import fcntl
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -39,6 +39,7 @@ class Anchor:
         self._written: dict[str, tuple[int, int]] = {}
         self._seen: dict[str, Checkpoint] = {}
         self._read_up_to = 0
+        self._read_file: tuple[int, int] | None = None
         self._waiting: dict[str, SignedCheckpoint] = {}
         self.failed_at = float("-inf")
         self._guard, self._turn, self._reading = threading.Lock(), threading.Lock(), threading.Lock()
@@ -67,12 +68,14 @@ class Anchor:
         AnchorError
         """
         try:
-            if os.stat(self._file.path).st_size == self._read_up_to:
+            found = os.stat(self._file.path)
+            if found.st_size == self._read_up_to and identify(found) == self._read_file:
                 return
             with self._reading, self.path.open("rb") as file:
+                opened = identify(os.fstat(file.fileno()))
                 file.seek(max(0, self._read_up_to - 1))
-                if self._read_up_to and file.read(1) != b"\n":
-                    self._read_up_to = 0  # another file was put in its place: read all of it
+                if opened != self._read_file or (self._read_up_to and file.read(1) != b"\n"):
+                    self._read_up_to, self._read_file = 0, opened  # another file was put in its place: read all of it
                     file.seek(0)
                 new = file.read()
                 whole = new[: new.rfind(b"\n") + 1]
@@ -127,6 +130,19 @@ class Anchor:
         try:
             with self._in_line(), self._locked():
                 self._append({signed.checkpoint.population: signed})
+        except OSError as error:
+            raise self._fails("written", error) from None
+
+    def compact(self, is_needed: Callable[[SignedCheckpoint], bool]) -> None:
+        """Leave out the lines that are not needed, durably.
+
+        Raises
+        ------
+        AnchorError
+        """
+        try:
+            with self._in_line(), self._locked():
+                self._replace(_lines([signed for signed in self.log() if is_needed(signed)]))
         except OSError as error:
             raise self._fails("written", error) from None
 
@@ -199,7 +215,7 @@ class Anchor:
             fcntl.flock(lock, fcntl.LOCK_UN)
 
     def _append(self, batch: Mapping[str, SignedCheckpoint]) -> None:
-        lines = _lines(batch)
+        lines = _lines(batch.values())
         descriptor = self._file.descriptor()
         size, found = _whole_lines(descriptor)
         if found > size:
@@ -211,7 +227,8 @@ class Anchor:
         if size == 0:
             sync(self.folder)
         with self._reading:
-            if self._read_up_to == size:  # nobody else wrote in between: there is nothing to read
+            # Nobody else wrote in between: there is nothing to read.
+            if self._read_up_to == size and self._read_file == identify(os.fstat(descriptor)):
                 self._read_up_to += len(lines)
 
     def _leave_torn_line_behind(self, size: int) -> None:
@@ -220,9 +237,12 @@ class Anchor:
         Who reads takes no lock, so what somebody may have begun to read never changes: a line written over a torn one
         would be read as the end of it.
         """
+        self._replace(self.path.read_bytes()[:size])
+
+    def _replace(self, content: bytes) -> None:
         copy = self.folder / ".checkpoints"
         with open(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(self.path.read_bytes()[:size])
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         copy.replace(self.path)
@@ -274,8 +294,8 @@ def _lock_in_time(descriptor: int) -> None:
             return
 
 
-def _lines(batch: Mapping[str, SignedCheckpoint]) -> bytes:
-    return b"".join(canonical(signed.payload).encode() + b"\n" for signed in batch.values())
+def _lines(checkpoints: Iterable[SignedCheckpoint]) -> bytes:
+    return b"".join(canonical(signed.payload).encode() + b"\n" for signed in checkpoints)
 
 
 def _whole_lines(descriptor: int) -> tuple[int, int]:

@@ -15,16 +15,42 @@ def find_contradicted_line(
     connection: Connection, log_of_anchor: Iterable[SignedCheckpoint], verifier: Verifier, holds: Holds
 ) -> str:
     """Return how the database contradicts the first line of an anchor that it contradicts, or nothing."""
-    hashes: dict[str, dict[int, str]] = {}
     for signed in log_of_anchor:
-        seen = signed.checkpoint
-        if seen.population not in hashes:
-            hashes[seen.population] = repository.list_hashes(connection, seen.population)
-        if hashes[seen.population].get(seen.sequence) != seen.entry_hash:
+        if not is_held(connection, signed.checkpoint):
             fault = find_contradiction(connection, signed, verifier, holds)
             if fault:
                 return fault
     return ""
+
+
+def find_needless(
+    connection: Connection, log_of_anchor: Iterable[SignedCheckpoint], holds: Holds
+) -> set[SignedCheckpoint]:
+    """Return the lines of an anchor that prove nothing beside the others, where the ledger holds.
+
+    Of the lines whose entries the ledger has, these are needed: of each population and epoch the last one, since what
+    is posted only grows within them, and one of the highest limit; and those of the first entry and of
+    reconciliations, by which an anchor is known to be whole. A line whose entry the ledger does not have is needed.
+    """
+    held: dict[tuple[str, int], list[SignedCheckpoint]] = {}
+    for signed in log_of_anchor:
+        seen = signed.checkpoint
+        if is_held(connection, seen):
+            held.setdefault((seen.population, seen.epoch), []).append(signed)
+    begun = {
+        (population, payload["sequence"])
+        for population in {population for population, _epoch in held}
+        for payload in list_attested(connection, population, "reconcile", holds)
+    }
+    needless: set[SignedCheckpoint] = set()
+    for lines in held.values():
+        latest = max(lines, key=lambda signed: signed.checkpoint.sequence)
+        highest = max(lines, key=lambda signed: signed.checkpoint.limit)
+        for signed in lines:
+            place = signed.checkpoint.population, signed.checkpoint.sequence
+            if place[1] > 1 and place not in begun and signed not in {latest, highest}:
+                needless.add(signed)
+    return needless
 
 
 def find_contradiction(connection: Connection, signed: SignedCheckpoint, verifier: Verifier, holds: Holds) -> str:
@@ -40,6 +66,12 @@ def find_contradiction(connection: Connection, signed: SignedCheckpoint, verifie
         return ""
     what = "has no entry" if entry is None else "has another entry"
     return f"the ledger of {seen.population!r} {what} at sequence {seen.sequence} (epoch {seen.epoch})"
+
+
+def is_held(connection: Connection, seen: Checkpoint) -> bool:
+    """Tell whether the ledger has the entry of a checkpoint."""
+    entry = repository.find_entry(connection, seen.population, seen.sequence)
+    return entry is not None and entry.entry_hash == seen.entry_hash
 
 
 def is_written_off(connection: Connection, population: Population, seen: Checkpoint, holds: Holds) -> bool:

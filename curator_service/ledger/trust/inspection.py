@@ -13,7 +13,10 @@ from curator_service.ledger.chain.signing import KeyRing, Verifier
 from curator_service.ledger.chain.verification import AccountState, Verification, verify_chain
 from curator_service.ledger.repository import Population
 from curator_service.ledger.trust.anchor import AnchorError
-from curator_service.ledger.trust.contradictions import find_contradicted_line
+from curator_service.ledger.trust.contradictions import find_contradicted_line, find_needless
+
+LINES_MAX = 1000
+"""Of a longer anchor a start leaves out the lines that prove nothing beside the others."""
 
 
 class Inspection:
@@ -72,6 +75,9 @@ class Inspection:
             if fault:
                 return f"{fault}, which its anchor in {self._anchor.folder} holds"
             heads = [_head_of(connection, population) for population in populations]
+            needless = (
+                find_needless(connection, log_of_anchor, self._holds) if len(log_of_anchor) > LINES_MAX else set()
+            )
         for check in self.checks:
             fault = check()
             if fault:
@@ -84,6 +90,8 @@ class Inspection:
                 "was not restored: `curator ledger begin-anchor`"
             )
         self._move_anchor(log_of_anchor, heads)
+        if needless:
+            self._anchor.compact(lambda signed: signed not in needless)
         return ""
 
     def begin_anchor(self) -> None:

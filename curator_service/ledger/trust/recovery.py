@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic_core import from_json
+
 from curator_service.kit.clock import timestamp
 from curator_service.kit.db import Connection
 from curator_service.kit.files import sync
@@ -25,7 +27,7 @@ from curator_service.ledger.chain.verification import REGISTER
 from curator_service.ledger.repository import Head, Population
 from curator_service.ledger.service import LedgerService
 from curator_service.ledger.trust.anchor import Anchor
-from curator_service.ledger.trust.contradictions import is_written_off
+from curator_service.ledger.trust.contradictions import is_held, is_written_off
 from curator_service.ledger.trust.inspection import verify_population
 
 SET_ASIDE = "set_aside.jsonl"
@@ -206,8 +208,8 @@ def _reconcile_one(
         kept = repository.lock(connection, name)
         aside = {}
         if strays:
-            aside["set_aside"] = _set_aside(ledger.guard.anchor.folder, name, strays)
             repository.delete_entries(connection, name, [entry.sequence for entry in strays])
+            aside["set_aside"] = _set_aside(ledger.guard.anchor.folder, name, strays)
         losses = _find_losses(connection, kept, evidence, ledger.guard.trust.holds)
         lost = [checkpoint for loss in losses for checkpoint in loss.lost]
         posted = kept.posted + sum(loss.units for loss in losses)
@@ -252,14 +254,15 @@ class _Loss:
     ----------
     lost : list of Checkpoint
         What is known of its end.
-    after : int
-        The last sequence that this ledger has of it.
+    after, epoch : int
+        The last entry that this ledger has of it: its sequence and its epoch.
     known : int
         What of its posted amount this ledger holds already.
     """
 
     lost: list[Checkpoint]
     after: int
+    epoch: int
     known: int
 
     @property
@@ -269,15 +272,21 @@ class _Loss:
 
     @property
     def ranges(self) -> list[dict[str, str | int]]:
-        """The lost sequences, epoch by epoch: in a later one none was kept."""
-        epochs = sorted({checkpoint.epoch for checkpoint in self.lost})
+        """The lost sequences, epoch by epoch.
+
+        Of another epoch than that of the last entry here none was kept, however far this ledger goes. In the same
+        epoch a history may have parted from this one before its end.
+        """
+        by_epoch: dict[int, list[int]] = {}
+        for checkpoint in self.lost:
+            by_epoch.setdefault(checkpoint.epoch, []).append(checkpoint.sequence)
         return [
             {
                 "epoch": epoch,
-                "after": str(self.after if epoch == epochs[0] else 0),
-                "through": str(max(c.sequence for c in self.lost if c.epoch == epoch)),
+                "after": str(min(self.after, min(sequences) - 1) if epoch == self.epoch else 0),
+                "through": str(max(sequences)),
             }
-            for epoch in epochs
+            for epoch, sequences in sorted(by_epoch.items())
         ]
 
 
@@ -299,13 +308,19 @@ def _find_losses(connection: Connection, kept: Head, evidence: list[Checkpoint],
             if before is None
             else (before["sequence"], int(before["kept_through"]), int(before["posted"]))
         )
-        grouped.setdefault(place, _Loss([], after, known)).lost.append(checkpoint)
+        loss = grouped.setdefault(place, _Loss([], after, _epoch_of(connection, kept.population, after), known))
+        loss.lost.append(checkpoint)
     return list(grouped.values())
 
 
+def _epoch_of(connection: Connection, population: str, sequence: int) -> int:
+    """Return the epoch of an entry of a chain that holds; 0 where there is none."""
+    entry = repository.find_entry(connection, population, sequence)
+    return 0 if entry is None else int(from_json(entry.payload_text)["epoch"])
+
+
 def _is_lost(connection: Connection, seen: Checkpoint, holds: Holds) -> bool:
-    entry = repository.find_entry(connection, seen.population, seen.sequence)
-    if entry is not None and entry.entry_hash == seen.entry_hash:
+    if is_held(connection, seen):
         return False
     population = repository.find_population(connection, seen.population)
     return population is None or not is_written_off(connection, population, seen, holds)

@@ -63,6 +63,25 @@ def test_it_only_grows_for_every_line_is_evidence(tmp_path: Path) -> None:
     assert highest(tmp_path) == {"town": (2, 2), "valley": (1, 2)}
 
 
+def test_lines_are_left_out_only_by_name_and_other_processes_go_on(tmp_path: Path) -> None:
+    anchor, other = Anchor(tmp_path), Anchor(tmp_path)
+    for sequence in range(1, 9):
+        anchor.move(signed(sequence))
+    other.refresh()
+    dropped = [signed(sequence) for sequence in range(2, 8)]
+    other.move(signed(9))  # nobody judged it
+    anchor.compact(lambda line: line not in dropped)
+    assert Anchor(tmp_path).log() == [signed(1), signed(8), signed(9)]
+    for sequence in range(10, 16):  # until it is as long as the file that the other one knows, and longer
+        anchor.move(signed(sequence))
+        other.refresh()
+        assert other.floor("town") == (1, sequence)
+    other.move(signed(16))
+    anchor.refresh()
+    assert anchor.floor("town") == (1, 16)
+    assert not list(tmp_path.glob(".checkpoints"))
+
+
 def test_what_is_only_noticed_is_not_written_and_still_is_when_it_leaves(tmp_path: Path) -> None:
     anchor = Anchor(tmp_path)
     anchor.notice(signed(5).checkpoint)

@@ -34,6 +34,7 @@ from curator_service.privacy.mechanism import ExactSums, NoisyStatistics
 from curator_service.privacy.samplers import Distribution
 from curator_service.releases import catalogue, library, publisher, repository
 from curator_service.releases.catalogue import BEFORE_ALL, CHUNK, Holders, Listed
+from curator_service.releases.keys import KeyClaims
 from curator_service.releases.preparation import Prepared, prepare
 from curator_service.releases.publisher import ReleasePublisher
 from curator_service.releases.rendering import outline_of, render_answer
@@ -271,7 +272,7 @@ class Stage:
         self.connection, self.worker_id = object(), "wrk_1"  # nobody looks into a connection
         self.guard = SimpleNamespace(check_open=self.check_open)
         for module, names in (
-            (repository, ("claim_key", "insert_release", "answer_keys", "find_key", "find_release")),
+            (repository, ("claim_key", "count_key", "insert_release", "answer_keys", "find_key", "find_release")),
             (catalogue, ("find_exact", "insert_listing", "add_space")),
             (reservations, ("list_running", "find_reservation")),
             (publisher, ("find_population",)),
@@ -284,6 +285,7 @@ class Stage:
             datasets=self,
             noise=self,
             job_runner=SimpleNamespace(worker_id=self.worker_id, attending=self.attending, place=self.queue_place),
+            claims=KeyClaims(1, Ticking()),
             passes=self,
             response_timer=self,
             answer_bytes_max=10**6,
@@ -353,6 +355,10 @@ class Stage:
     # The tables
 
     claim_key, insert_listing = _step("claim"), _step("list")
+
+    def count_key(self, *_args: object) -> bool:
+        return True
+
     answer_keys, give_back = _step("answer keys"), _step("give connection back")
 
     def find_exact(self, *_args: object) -> str | None:
