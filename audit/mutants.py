@@ -771,7 +771,11 @@ MUTANTS = (
     _mutant(
         "a key looked up, and then written",
         "releases/repository.py",
-        ("insertion.on_conflict_do_update(\n", "insertion.on_conflict_do_nothing()\n        dict(\n"),
+        (
+            "insertion.on_conflict_do_update(\n"
+            "            index_elements=[IdempotencyKeyRow.principal_id, IdempotencyKeyRow.key],\n",
+            "insertion.on_conflict_do_nothing()\n        dict(\n",
+        ),
         ("    return claimed == 1\n", "    return True\n"),
         tests=("tests/e2e/test_races.py::test_two_who_race_with_one_new_key_get_one_answer_for_one_charge",),
         sign="a phantom charge",
