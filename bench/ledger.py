@@ -259,7 +259,7 @@ def measure_signatures(folder: Path) -> None:
     from curator_service.ledger.chain.entries import Checkpoint  # noqa: PLC0415
     from curator_service.settings import Settings  # noqa: PLC0415
 
-    curator = make_curator(Settings(data_dir=folder / "data"))
+    curator = make_curator(Settings(data_dir=folder / "data", keys_per_day=10**9))
     curator.database.upgrade()
     signer = curator.ledger.guard.signer()
     checkpoint = Checkpoint("people", 7, "0f" * 32, 1, 10**15, 25, 0, signer.key_id)
@@ -316,7 +316,7 @@ def measure_command(count: int, rounds: int) -> None:
 
     for own_prices in (False, True):
         with tempfile.TemporaryDirectory(prefix="curator-bench-") as folder:
-            curator = make_curator(Settings(data_dir=Path(folder) / "data", answer_bytes_max=2**40))
+            curator = make_curator(Settings(data_dir=Path(folder) / "data", answer_bytes_max=2**40, keys_per_day=10**9))
             curator.database.upgrade()
             set_up(curator, Path(folder), populations=1, columns=12)
             buy(curator, count, own_prices=own_prices)

@@ -198,7 +198,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, fresh_database(options.postgres) as url:
         folder = Path(name)
-        settings = Settings(data_dir=folder / "data", database_url=url, pace=1.0)
+        settings = Settings(data_dir=folder / "data", database_url=url, pace=1.0, keys_per_day=10**9)
         curator = make_curator(settings)
         curator.database.upgrade()
         fill(curator, folder, options.populations, options.entries)

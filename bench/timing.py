@@ -47,7 +47,7 @@ World = tuple[Curator, dict[str, Any], dict[str, Any]]
 
 def open_curator(folder: Path, header: Row, columns: str, rows: Sequence[Row], capacity: int) -> Curator:
     """Return a curator with one dataset of these rows."""
-    curator = make_curator(Settings(data_dir=folder / "data"))
+    curator = make_curator(Settings(data_dir=folder / "data", keys_per_day=10**9))
     curator.database.upgrade()
     open_population(curator, "people", Price(mu=1.0))
     manifest, data = folder / "m.toml", folder / "d.csv"
