@@ -498,7 +498,7 @@ LINEAR = {
     "standard error": Figure(
         lambda of: _spread(of, of.fit.bse), judge_error, "bse cov_params covariance_of std_error std_err"
     ),
-    "privacy share": Figure(_privacy, judge_share, "privacy_share privacy"),
+    "privacy share": Figure(_privacy, judge_share, "privacy_share noise_share privacy"),
     "variance inflation": Figure(lambda of: _each(of.names[1:], of.fit.vif, of.truth.vif[1:]), near(0.25), "vif"),
     "R²": Figure(lambda of: _r_squared(of, of.fit.rsquared), judge_point, "rsquared r_squared R²"),
     "adjusted R²": Figure(lambda of: _r_squared(of, of.fit.rsquared_adj), judge_point, "rsquared_adj"),
@@ -755,7 +755,7 @@ UNJUDGED = {
     ),
     "linear maps of coefficients that are judged": "raw_powers combined_terms",
     "of a bound that an analyst states": "bounded_intervals",
-    "counts of what was asked, and a sum of prices": "family_size privacy_spent spent_",
+    "counts of what was asked, and a sum of prices": "family_size privacy_charged spent_",
     "what it would take, roughly": "factor",
     "judged by bench.sites": "leave_one_site_out",
 }

@@ -450,7 +450,7 @@ class TargetResults:
         return next((k for k, site in enumerate(self.equations.sites) if site.variance is None), 0)
 
     @cached_property
-    def sums(self) -> ResidualSums | None:
+    def _sums(self) -> ResidualSums | None:
         """Residual and total sum of squares; None of a refined fit that bought nothing that tells them."""
         assert self.dof > 0.0  # which says so where there are too few rows
         equations = self.equations
@@ -483,16 +483,16 @@ class TargetResults:
 
         NaN where nothing tells it, and where all that its interval says is that it lies within [0, 1].
         """
-        return math.nan if self.sums is None or self.rsquared_interval() == (0.0, 1.0) else self.sums.rsquared
+        return math.nan if self._sums is None or self.rsquared_interval() == (0.0, 1.0) else self._sums.rsquared
 
     def rsquared_interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return a confidence interval of R², within [0, 1]; see `ResidualSums.rsquared_interval`.
 
         It begins at 0 where `f_test` does not tell the fit from its mean, and does not end there where that test does.
         """
-        if self.sums is None:
+        if self._sums is None:
             return 0.0, 1.0
-        low, high = self.sums.rsquared_interval(float(critical_value(level, self.dof, np.zeros(1))[0]))
+        low, high = self._sums.rsquared_interval(float(critical_value(level, self.dof, np.zeros(1))[0]))
         if len(self.names) > int(self.equations.has_constant):
             if self.f_test().pvalue > 1.0 - level:
                 return 0.0, high

@@ -219,6 +219,7 @@ def expected_accuracy(
     scale = assumptions.targets[t].scale
     notes = list(assumptions.notes)
     low, high = results.rsquared_interval(level)
+    assumed = assumptions.rsquared(assumptions.targets[t].name)
     notes += [
         f"{percent(outside)} of {assumptions.targets[t].name} beyond its bound of {number(bound)} if it is normal, and "
         "clipped there"
@@ -236,7 +237,7 @@ def expected_accuracy(
         shares,
         bounded,
         point.identification,
-        math.nan if results.sums is None else results.sums.rsquared,
+        assumed if math.isnan(results.rsquared) else results.rsquared,
         (float(low), float(high)),
         math.sqrt(float(assumptions.residual_variances[t]) + float(spread)) * scale,
         assumptions.residual_sd(assumptions.targets[t].name),

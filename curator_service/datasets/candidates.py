@@ -6,17 +6,12 @@ and what is shown.
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from curator_service.datasets.identifying import find_words, is_identifying, is_name
 from curator_service.datasets.keys import KeyOf, looks_like_key
-
-if TYPE_CHECKING:
-    from curator_service.datasets.profiles import Profile
+from curator_service.datasets.profiles import Coded, Profile
 
 PERSONS_MIN = 5
 """A word of a row is shown from so many persons on."""
@@ -33,15 +28,7 @@ _IDS = {"id", "ids", "nr", "uuid", "guid", "identifier"}
 """Last words of a header that say so of whatever is before."""
 
 
-@dataclass(frozen=True, slots=True)
-class Coded:
-    """Words of a batch, and the number of its word for each row; −1 where there is no value."""
-
-    words: Sequence[str]
-    codes: npt.NDArray[np.int64]
-
-
-def find_key(profile: "Profile") -> str:
+def find_key(profile: Profile) -> str:
     """Return why a column may tell persons or their records apart; nothing if it hardly does."""
     if (
         not profile.present
@@ -76,18 +63,18 @@ def is_called_number(header: str) -> bool:
     return bool(words) and words <= _NUMBERING
 
 
-def _is_category(profile: "Profile") -> bool:
+def _is_category(profile: Profile) -> bool:
     return profile.distinct <= _CATEGORY_VALUES and profile.present >= _CATEGORY_ROWS
 
 
-def _is_unit_of_persons(profile: "Profile") -> bool:
+def _is_unit_of_persons(profile: Profile) -> bool:
     """Tell whether values of a likely key are as many as persons, or more: four visits of each person are not."""
     if not find_key(profile):
         return False
     return looks_like_key(profile.header) not in {KeyOf.RECORD, KeyOf.STAFF} or profile.distinct > _LIKELY_VALUES
 
 
-def _is_likely(profile: "Profile") -> bool:
+def _is_likely(profile: Profile) -> bool:
     return (
         (profile.are_whole or not profile.are_numbers)
         and profile.distinct > _LIKELY_VALUES
@@ -106,7 +93,7 @@ class ShownWords:
     profiles : sequence of Profile
     """
 
-    def __init__(self, profiles: Sequence["Profile"]) -> None:
+    def __init__(self, profiles: Sequence[Profile]) -> None:
         self._profiles = profiles
         self._by: list[int] | None = None
         self._persons: dict[tuple[int, int, str], set[str]] = defaultdict(set)
@@ -154,7 +141,7 @@ class ShownWords:
             }
 
 
-def _list_words(profile: "Profile") -> set[str]:
+def _list_words(profile: Profile) -> set[str]:
     """Return the words that a draft might show: levels, or the words beside numbers."""
     words = profile.counts if profile.has_few_words and len(profile.counts) <= _WORDS_MAX else profile.apart
     return set(words) if len(words) <= _WORDS_MAX else set()

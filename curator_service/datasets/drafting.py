@@ -17,15 +17,8 @@ from curator_service.datasets.identifying import ends_as_name, is_identifying, i
 from curator_service.datasets.keys import KeyOf, find_persons, looks_like_key
 from curator_service.datasets.levels import find_levels, find_yes_and_no
 from curator_service.datasets.manifest import LEVEL, CsvOptions
-from curator_service.datasets.profiles import (
-    FAULTY_SHARE_MAX,
-    KNOWN_WORDS,
-    LEVELS_FEW,
-    NUMBERS_FEW,
-    Profile,
-    Profiles,
-    profile_columns,
-)
+from curator_service.datasets.profiles import KNOWN_WORDS, LEVELS_FEW, NUMBERS_FEW, Profile
+from curator_service.datasets.profiling import FAULTY_SHARE_MAX, Profiles, profile_columns
 from curator_service.datasets.reading import read_apart
 from curator_service.datasets.sources.base import IngestError, Progress, Source
 from curator_service.datasets.sources.sniffing import SEPARATORS

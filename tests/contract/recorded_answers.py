@@ -360,7 +360,7 @@ def _register_the_same_people(life: _Recorder) -> None:
     world = life.world
     manifest, rows = world.folder / "twins.toml", world.folder / "twins.csv"
     manifest.write_text(manifest_text("twins", "valley"), encoding="utf-8")
-    rows.write_text(csv_text(ROWS[1:]), encoding="utf-8")
+    rows.write_text(csv_text(ROWS), encoding="utf-8")
     for name in ("", "root"):
         admin = world.curator.identity.authenticate(f"Bearer {world.tokens[name]}") if name else None
         other_people = None if admin is None else OtherPeople(admin, "their twins")

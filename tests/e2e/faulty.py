@@ -347,7 +347,10 @@ def create_app() -> Followed:
     """Build the curator of the environment, and follow it."""
     _install()
     os.environ["PGAPPNAME"] = _own_name()
-    db.BUSY_TIMEOUT_MS = int(scaled(float(os.environ.get(PATIENCE_VARIABLE, db.BUSY_TIMEOUT_MS))))
+    patience, built_in = int(scaled(float(os.environ.get(PATIENCE_VARIABLE, db.BUSY_TIMEOUT_MS)))), db.BUSY_TIMEOUT_MS
+    assert db._POSTGRES_WRITE.count(f"_timeout = {built_in};") == 2, db._POSTGRES_WRITE
+    db._POSTGRES_WRITE = db._POSTGRES_WRITE.replace(f"_timeout = {built_in};", f"_timeout = {patience};")
+    db.BUSY_TIMEOUT_MS = patience
     clock = os.environ.get(CLOCK_VARIABLE)
     now = utc_now if clock is None else partial(_shifted, Path(clock))
     if clock is not None:

@@ -11,6 +11,7 @@ from patience import scaled
 from support import World, body, open_world
 
 from curator_service.identity.policy import Role
+from curator_service.identity.repository import Principal
 from curator_service.kinds.gram.schema import GramRequest
 from curator_service.kinds.registry import KINDS
 from curator_service.kit.db import Connection
@@ -30,13 +31,14 @@ PATHS = pytest.mark.parametrize("rows", ["box", "ball"], ids=["at once", "pass"]
 
 
 def compete(world: World, rows: str) -> list[str]:
-    """Send two fresh requests from two threads, each for the whole budget; return how each ended."""
+    """Send two analysts' fresh requests from two threads, each for the whole budget; return how each ended."""
     dataset = next(d for d in world.curator.datasets.list_all() if d.name == "cohort")
-    analyst = next(p for p in world.curator.identity.list_principals() if Role.ANALYST in p.roles)
+    # Of two people: one person's keys are counted before anything is charged, under a lock.
+    analysts = [p for p in world.curator.identity.list_principals() if Role.ANALYST in p.roles]
     request = GramRequest.model_validate(body(price={"rho": 0.05}, rows={"map": rows}, fresh=True))
     prepared = prepare(KINDS, dataset, request)
 
-    def buy(key: str) -> str:
+    def buy(analyst: Principal, key: str) -> str:
         try:
             _, kind = world.curator.releases.release(prepared, analyst, key)
         except BudgetExceeded:
@@ -47,7 +49,7 @@ def compete(world: World, rows: str) -> list[str]:
         return "charged"
 
     with ThreadPoolExecutor(2) as pool:
-        return sorted(pool.map(buy, ["one", "two"]))
+        return sorted(pool.map(buy, analysts, ["one", "two"]))
 
 
 def meet_before(move: Move) -> Move:

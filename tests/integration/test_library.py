@@ -694,10 +694,11 @@ def test_what_is_stored_is_listed_by_the_migration_as_it_was_listed_when_it_was_
     def stored() -> list[list[Any]]:
         return [rich.sql(f"SELECT * FROM {table} ORDER BY {order}") for table, order in orders.items()]
 
-    forget_permits(rich)
+    bring_back = forget_permits(rich)
     before = stored()
     rich.curator.database.downgrade("0002")
     rich.curator.database.upgrade()
+    bring_back()
     assert stored() == before
     ((counted,),) = rich.sql("SELECT sum(bytes) FROM answer_space")
     ((length,),) = rich.sql("SELECT sum(length(answer)) FROM releases")

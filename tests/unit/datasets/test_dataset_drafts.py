@@ -346,9 +346,10 @@ def test_a_draft_without_bounds_is_refused_and_each_is_named(tmp_path: Path, tex
     (tmp_path / "m.toml").write_text(text)
     with pytest.raises(ManifestError) as caught:
         load_manifest(tmp_path / "m.toml")
-    (line,) = str(caught.value).splitlines()
+    said = str(caught.value)
+    assert "rows_are_persons" in said
     for name in ("glucose", "creatinine_mg_dl", "visits", "weight", "admitted", "seen_at"):
-        assert f"column '{name}' needs lower and upper" in line
+        assert f"column '{name}' needs lower and upper" in said
     half = text.replace("# lower =", "lower = 0 #").replace("# upper =", "upper =")
     (tmp_path / "m.toml").write_text(half)
     with pytest.raises(ManifestError, match=r"a value is to be filled in, from knowledge: line \d+, \d+"):
