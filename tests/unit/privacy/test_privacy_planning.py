@@ -257,6 +257,7 @@ def test_no_gaussian_scale_could_be_one_smaller(
 
 
 @SETTINGS
+@example(6_250_000_000_000, Box(), Adjacency.ADD_REMOVE, {XTX: Fraction(1, 5), XTY: Fraction(4, 5)}, 1)
 @given(LAPLACE_UNITS, ROW_MAPS, st.sampled_from(Adjacency), share_maps(), st.integers(1, 3))
 def test_no_laplace_scale_could_be_one_smaller_where_epsilon_is_split(
     units: int, row_map: RowMap, adjacency: Adjacency, shares: Mapping[Statistic, Fraction], targets: int
@@ -265,7 +266,8 @@ def test_no_laplace_scale_could_be_one_smaller_where_epsilon_is_split(
     for part in made.parts:
         assert isinstance(part, LaplacePart)
         allowed = units * MICRO * shares[part.statistic] / part.copies
-        assert part.sensitivity / part.scale <= allowed < part.sensitivity / (part.scale - 1)
+        # What takes the price to its last unit may be one too dear, as costs are rounded up.
+        assert part.sensitivity / part.scale <= allowed <= part.sensitivity / (part.scale - 1)
 
 
 @SETTINGS
