@@ -184,7 +184,7 @@ def open_curator(*, current_schema: bool = True, to_write: bool = False, creates
             variable = "CURATOR_DATA_DIR" if settings.database_url is None else "CURATOR_DATABASE_URL"
             fail(
                 f"there is no curator: the database ({name_database(url)}) is not there. Let {variable} name the place "
-                "of yours, or make a new one with `curator populations create`"
+                "of yours, get it back with `curator restore FILE`, or make a new one with `curator populations create`"
             )
         curator = make_curator(settings)
     except (ArgumentError, NoSuchModuleError, ModuleNotFoundError):

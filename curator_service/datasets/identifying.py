@@ -1,8 +1,9 @@
 """Headers of columns that identify a person: names, addresses and telephones, in the languages of hospitals."""
 
 import re
-import unicodedata
 from itertools import pairwise
+
+from curator_service.datasets.keys import fold
 
 _IDENTIFYING = (
     "email mail epost phone telephone mobile fax passport iban address street surname firstname lastname fullname "
@@ -29,14 +30,12 @@ _OTHER_SCRIPTS = (
 )
 _NAMES = "name names nom noms nombre nombres nome nomi naam namen navn namn jmeno nimi nev ime"
 _NAME_ENDINGS = ("name", "naam", "namn", "navn")
-_LETTERS = str.maketrans({"ß": "ss", "ø": "o", "æ": "ae", "ł": "l", "đ": "d"})
 
 
 def find_words(header: str) -> list[str]:
     """Return the words of a header, in lower case and plain letters."""
-    apart = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", header).lower().translate(_LETTERS)
-    plain = unicodedata.normalize("NFKD", apart).encode("ascii", "ignore").decode()
-    return re.findall(r"[a-z0-9]+", plain)
+    apart = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", header)
+    return re.findall(r"[a-z0-9]+", fold(apart).lower().encode("ascii", "ignore").decode())
 
 
 def is_identifying(header: str) -> bool:

@@ -59,14 +59,14 @@ _WORDS = re.compile(r"[a-z]+|[^\W\d_a-z]+")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
-def _fold(text: str) -> str:
+def fold(text: str) -> str:
     """Return a text without accents."""
     apart = unicodedata.normalize("NFKD", text.translate(_FOLDED))
     return unicodedata.normalize("NFC", "".join(sign for sign in apart if not unicodedata.combining(sign)))
 
 
 def _read(words: str) -> frozenset[str]:
-    return frozenset(_fold(words).split())
+    return frozenset(fold(words).split())
 
 
 _SCHEMAS = (
@@ -238,7 +238,7 @@ def find_persons(headers: Iterable[str]) -> list[KnownPerson]:
 
 def _split(header: str) -> list[str]:
     """Return the words of a name, in lower case, without accents and digits."""
-    return _WORDS.findall(_CAMEL.sub("_", _fold(header)).lower())
+    return _WORDS.findall(_CAMEL.sub("_", fold(header)).lower())
 
 
 def _join(words: Iterable[str]) -> str:

@@ -106,19 +106,25 @@ def to_arrow(subjects: Sequence[str] | PseudonymArray) -> Any:
 
 
 def hash_rows(stored: Mapping[str, StoredArray], count: int) -> _Hashes:
-    """Hash each row by itself: splitmix64 [1]_ over its stored integers, columns in the order of their names.
+    """Hash each row by itself: `mix` over its stored integers, columns in the order of their names."""
+    hashes = np.zeros(count, dtype=np.uint64)
+    for name in sorted(stored):
+        hashes = mix(hashes + stored[name].view(np.uint32))
+    return hashes
+
+
+def mix(numbers: _Hashes) -> _Hashes:
+    """Spread numbers over 64 bits: one step of splitmix64 [1]_.
 
     References
     ----------
     .. [1] G. L. Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
     """
-    hashes = np.zeros(count, dtype=np.uint64)
-    for name in sorted(stored):
-        hashes += stored[name].view(np.uint32) + np.uint64(0x9E3779B97F4A7C15)
-        hashes = (hashes ^ (hashes >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        hashes = (hashes ^ (hashes >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        hashes ^= hashes >> np.uint64(31)
-    return hashes
+    mixed = numbers + np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed ^= mixed >> np.uint64(31)
+    return mixed
 
 
 def digest_rows(stored: Mapping[str, StoredArray], count: int) -> _Hashes:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from curator_service.datasets.keys import KeyOf, looks_like_key
 from curator_service.datasets.manifest import Manifest
+from curator_service.datasets.persons import mix
 from curator_service.datasets.sources.coding import CodedBatch, CodedColumn, fold_subjects
 from curator_service.privacy.design import ColumnType
 from curator_service.privacy.lattice import MISSING
@@ -174,17 +175,9 @@ class _Partners:
 def _hash_column(column: CodedColumn) -> tuple[_Hashes, npt.NDArray[np.bool_]]:
     """Return a hash of each value of a declared column, and where there is one."""
     if column.numbers is None:
-        return _mix(column.stored.astype(np.uint64)), column.stored != MISSING
-    return _mix((column.numbers + 0.0).view(np.uint64)), ~np.isnan(column.numbers)
+        return mix(column.stored.astype(np.uint64)), column.stored != MISSING
+    return mix((column.numbers + 0.0).view(np.uint64)), ~np.isnan(column.numbers)
 
 
 def _hash_all(values: Iterable[object]) -> _Hashes:
-    return _mix(np.array([hash(value) for value in values], np.int64).view(np.uint64))
-
-
-def _mix(numbers: _Hashes) -> _Hashes:
-    """Spread numbers over 64 bits, as splitmix64 does (`persons.hash_rows`), so that those kept are a sample."""
-    mixed = numbers + np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))
+    return mix(np.array([hash(value) for value in values], np.int64).view(np.uint64))

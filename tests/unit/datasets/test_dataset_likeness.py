@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from support import ADMIN, COLUMNS, World, csv_text, make_rows, manifest_text, open_population
 
@@ -17,7 +18,13 @@ from curator_service.approvals.problems import SecondAdminNeeded
 from curator_service.container import make_curator
 from curator_service.datasets import likeness
 from curator_service.datasets import sketch as sketches
-from curator_service.datasets.likeness import EXCESS, QUERY_SCALE, REFUSAL_EPSILON, THRESHOLD_SCALE
+from curator_service.datasets.likeness import (
+    EXCESS,
+    QUERY_SCALE,
+    REFUSAL_EPSILON,
+    THRESHOLD_SCALE,
+    LikenessService,
+)
 from curator_service.datasets.service import REFUSALS_MAX, OtherPeople, RegistrationError
 from curator_service.datasets.sketch import Sketch, Sketcher, code_levels, code_numbers
 from curator_service.datasets.sources import base
@@ -25,6 +32,7 @@ from curator_service.identity.repository import Principal
 from curator_service.ledger.chain.signing import SigningError
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.lattice import MISSING
+from curator_service.privacy.samplers import Distribution
 
 Columns = list[tuple[str, str, str, tuple[Any, ...], str | None]]
 Rows = list[dict[str, str]]
@@ -327,6 +335,25 @@ def test_the_threshold_s_noise_has_its_law(world: World) -> None:
         share = np.mean(np.abs(drawn) > places * THRESHOLD_SCALE)
         assert share == pytest.approx(np.exp(-places), abs=0.015)
     assert abs(np.mean(drawn > 0) - 0.5) < 0.015
+
+
+def test_a_decision_has_the_noise_of_the_threshold_and_its_own(world: World) -> None:
+    """Rows are refused from the threshold on, its noise added and that of the comparison taken off, to one step."""
+
+    class Stub:
+        drawn = 0
+
+        def sample(self, distribution: Distribution, scales: npt.ArrayLike) -> npt.ArrayLike:
+            assert (distribution, list(np.asarray(scales))) == (Distribution.DISCRETE_LAPLACE, [QUERY_SCALE])
+            return [self.drawn]
+
+    noise, steps = Stub(), likeness._UNIT
+    service = LikenessService(world.curator.datasets.likeness.keys, noise)
+    for i, drawn in enumerate([0, 0, 900, -900, 5 * steps]):
+        noise.drawn = drawn
+        least = EXCESS * steps + service._draw_threshold(b"%d" % i) - drawn
+        assert service._exceeds(least / steps, b"%d" % i)
+        assert not service._exceeds((least - 1) / steps, b"%d" % i)
 
 
 def test_a_decision_judges_neighbours_nearly_alike(world: World) -> None:
