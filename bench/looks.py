@@ -4,9 +4,9 @@ A pass is looked at alone, without the public time that hides what is left. Data
 as many as they may, and all of them, with a tenth of the values missing; all of them with every value missing, with
 half of the values and with none; all of them equal. A round looks at each once, in an order drawn anew: whatever else
 the machine does falls upon all alike. For each kernel the table has medians over those of `half`, and the least
-p-value of Kolmogorov-Smirnov tests on the times of each pair. An alarm is a p-value below 0.05 over the number of pairs: equal
-laws raise one or more in at most 5 % of the lines. Bytes are those of the system's count of what a process read. The
-slowest median is stated as a part of its public time.
+p-value of Kolmogorov-Smirnov tests on the times of each pair. An alarm is a p-value below 0.05 over the number of
+pairs: equal laws raise one or more in at most 5 % of the lines. Bytes are those of the system's count of what a process
+read. The slowest median is stated as a part of its public time.
 
     python -m bench.looks [--capacity 200000] [--looks 300]
 """
