@@ -3,8 +3,8 @@
 One dataset is cut again and again. Before each cut a die decides: nothing is asked, a person is erased, or a person's
 row is appended. Of each cut it notes how long it takes, how much of that is behind the public time, for how long the
 cut holds the write lock, and for how long another process finds it held, which asks for it all the time. The table has
-the area under the curve (AUC) of each time, against cuts at which nothing changed: 0.5 where it tells nothing. Behind it
-is the standard deviation of that area where nothing is told.
+the area under the curve (AUC) of each time, against cuts at which nothing changed: 0.5 where it tells nothing. Behind
+it is the standard deviation of that area where nothing is told.
 
     python -m bench.stopwatch [--cuts 300] [--rows 2000] [--database URL]
 """
