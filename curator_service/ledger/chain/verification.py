@@ -387,8 +387,8 @@ def _count_limit(payload: dict[str, Any], units: int, state: AccountState) -> No
     is_of_two = payload["actor"] != payload["approved_by"]
     if raised and not is_of_two:
         raise _Bad("a limit was raised without a second admin")
-    if "scope" not in payload and is_of_two and not state.is_used:
-        state.highest_limit = units
+    if "scope" not in payload and not raised and is_of_two and not state.is_used:
+        state.highest_limit = units  # replaced, and never used
 
 
 def _count_permit(payload: dict[str, Any], state: AccountState) -> None:
