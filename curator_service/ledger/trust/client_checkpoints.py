@@ -11,7 +11,7 @@ from curator_service.kit.problems import Problem
 from curator_service.ledger.chain.entries import SignedCheckpoint
 from curator_service.ledger.trust.anchor import AnchorError
 from curator_service.ledger.trust.contradictions import find_contradiction
-from curator_service.ledger.trust.guard import Guard
+from curator_service.ledger.trust.guard import SEEN_BY_CLIENT, Guard
 
 _KNOWN_MAX = 10_000
 
@@ -70,7 +70,7 @@ class ClientCheckpoints:
         if not fault:
             guard.anchor.notice(seen)
             return
-        guard.seal(f"{fault}, which a client has seen, signed by this curator")
+        guard.seal(f"{fault}, {SEEN_BY_CLIENT}")
         if is_new:
             with suppress(AnchorError):  # it is evidence: a reconciliation reads it there
                 guard.anchor.keep(signed)
