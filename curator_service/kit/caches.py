@@ -73,7 +73,7 @@ class Remembered(Generic[P, V]):
 
 
 def cache_sized(bytes_max: int, size_of: Callable[[V], int]) -> Callable[[Callable[P, V]], Remembered[P, V]]:
-    """Remember a function by the bytes of its results: `lru_cache` counts calls, and callers choose how long each is."""
+    """Remember a function by the bytes of its results: `lru_cache` counts calls, and callers choose how long."""
 
     def decorate(function: Callable[P, V]) -> Remembered[P, V]:
         return Remembered(function, bytes_max, size_of)
