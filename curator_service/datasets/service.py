@@ -115,7 +115,7 @@ class DatasetService:
         self.database = database
         self.ledger = ledger
         self.storage = storage
-        self.likeness = LikenessService(ledger.guard.keys)
+        self.likeness = LikenessService(ledger.guard.keys, storage)
         self.now = now
         self.calendar = Calendar(schedule, now)
         self.kinds = list(kinds)
@@ -355,7 +355,8 @@ class DatasetService:
             raise RegistrationError(f"the dataset {manifest.name!r} exists")
         digests = [snapshot.source_digest, snapshot.values_digest]
         self.likeness.record(connection, Version(dataset_id, manifest.population), digests, snapshot.sketch)
-        self.storage.publish(dataset_id, about)
+        self.storage.describe(dataset_id, about)
+        self.storage.publish(dataset_id)
         return dataset, receipt
 
     def start(self) -> list[str]:
