@@ -35,6 +35,8 @@ from curator_service.ledger.chain.signing import KeyRing, SigningError
 from curator_service.privacy.samplers import Distribution, NoiseSource, SystemNoise
 
 _NONCE_BYTES = 12
+Compared = dict[SealedSketch, float]
+"""By how much rows have more in common with each stored sketch than chance explains, without noise."""
 REFUSAL_EPSILON = Fraction(1)
 """What one refusal, and all that was accepted since the one before, tell at most of a person who is there or not."""
 _UNIT = 2**10
@@ -76,7 +78,8 @@ class LikenessService:
         """Remember the digests and the sketch of a version of a dataset, under the newest key."""
         for digest in digests:
             self.record_digest(connection, digest, about.population, about.dataset_id)
-        repository.insert_sketch(connection, self._seal(self._key_ids()[-1], about, sketch))
+        key_id = self._key_ids()[-1]
+        repository.insert_sketch(connection, about, key_id, self._seal(key_id, about, sketch))
 
     def record_digest(self, connection: Connection, digest: str, population: str, dataset_id: str = "") -> None:
         """Remember whose a digest is, under the newest key."""
@@ -108,6 +111,7 @@ class LikenessService:
         *,
         refusals: bytes,
         others: Collection[str] = (),
+        compared: Compared | None = None,
     ) -> str | None:
         """Return another population that has these rows, or nearly; None if none is found.
 
@@ -121,6 +125,8 @@ class LikenessService:
             What all refusals so far are, in short: with each the threshold changes.
         others : collection of str
             Populations of other people, as is known: nothing is compared with theirs.
+        compared : dict, optional
+            What `compare` found of these rows: only what was stored since is compared.
 
         Raises
         ------
@@ -133,18 +139,47 @@ class LikenessService:
                     if owner != population and owner not in others:
                         return owner
         excess: dict[str, float] = {}
-        for stored in repository.list_sketches(connection):
-            if stored.population != population and stored.population not in others:
-                found = self._open(stored).find_excess(snapshot.sketch)
-                excess[stored.population] = max(found, excess.get(stored.population, found))
+        compared = {} if compared is None else compared
+        for stored in self.compare(connection, population, snapshot, others=others, compared=compared):
+            found = compared[stored]
+            excess[stored.population] = max(found, excess.get(stored.population, found))
         return next((owner for owner in sorted(excess) if self._exceeds(excess[owner], refusals)), None)
+
+    def compare(
+        self,
+        connection: Connection,
+        population: str,
+        snapshot: Snapshot,
+        *,
+        others: Collection[str] = (),
+        compared: Compared,
+    ) -> list[SealedSketch]:
+        """Compare rows with each sketch of other populations that they were not compared with; return all of these.
+
+        It takes some milliseconds for each, and is done before others have to wait. What is found is for `find_owner`
+        alone, which adds noise.
+
+        Raises
+        ------
+        SigningError
+            As for `find_owner`.
+        """
+        of_others = [
+            stored
+            for stored in repository.list_sketches(connection)
+            if stored.population != population and stored.population not in others
+        ]
+        for stored in of_others:
+            if stored not in compared:
+                compared[stored] = self._open(connection, stored).find_excess(snapshot.sketch)
+        return of_others
 
     def is_known(self, connection: Connection, dataset_id: str, snapshot: Snapshot, *, refusals: bytes) -> bool:
         """Tell whether rows are those of a dataset, or nearly; `refusals` as for `find_owner`."""
         excess = [
-            self._open(stored).find_excess(snapshot.sketch)
+            self._open(connection, stored).find_excess(snapshot.sketch)
             for stored in repository.list_sketches(connection)
-            if stored.dataset_id == dataset_id and stored.sealed
+            if stored.dataset_id == dataset_id and stored.key_id
         ]
         return bool(excess) and self._exceeds(max(excess), refusals)
 
@@ -165,22 +200,20 @@ class LikenessService:
         secret = self.keys.secret(self._key_ids()[0], "threshold")
         return _draw_geometric(secret, b"+" + refusals) - _draw_geometric(secret, b"-" + refusals)
 
-    def _seal(self, key_id: str, about: Version, sketch: Sketch) -> SealedSketch:
+    def _seal(self, key_id: str, about: Version, sketch: Sketch) -> str:
         nonce = os.urandom(_NONCE_BYTES)
         cipher = AESGCM(self.keys.secret(key_id, "seal"))
         sealed = nonce + cipher.encrypt(nonce, sketch.to_bytes(), f"{about.dataset_id} {about.population}".encode())
-        return SealedSketch(
-            about.dataset_id, about.version, about.population, key_id, base64.b64encode(sealed).decode()
-        )
+        return base64.b64encode(sealed).decode()
 
-    def _open(self, stored: SealedSketch) -> Sketch:
-        if not stored.sealed:
+    def _open(self, connection: Connection, stored: SealedSketch) -> Sketch:
+        if not stored.key_id:
             raise SigningError(
                 f"the dataset {stored.dataset_id} has no sketch to compare with: its rows were not there when the "
                 "curator started; bring them back, and start it again"
             )
         try:
-            sealed = base64.b64decode(stored.sealed, validate=True)
+            sealed = base64.b64decode(repository.read_sealed(connection, stored), validate=True)
             cipher = AESGCM(self._secret(stored.key_id, "seal"))
             about = f"{stored.dataset_id} {stored.population}".encode()
             return Sketch.from_bytes(cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], about))

@@ -10,7 +10,8 @@ from curator_service.kit.apart import Bounds, Told, WorkEnded, WorkRefused, work
 _MEMORY_BYTES = 2**29
 _COLUMNS_FREE, _COLUMN_BYTES = 16, 2**24
 """Columns within `_MEMORY_BYTES`, and what each further one needs at most: batches have up to 50,000 rows of it."""
-_PERSON_BYTES = 2**9
+_PERSON_BYTES = 2
+"""For each row that may be of another person: a 256th of the persons at once, and a mark of each row."""
 _PROCESSOR_S = 600
 _ROWS_PER_SECOND = 500
 """Of rows as wide as they may be, by the careful reader."""

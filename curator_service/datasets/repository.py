@@ -120,13 +120,15 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class SealedSketch:
-    """A sketch as it is stored: encrypted, under a secret of a key."""
+    """A sketch as it is stored: encrypted, under a secret of a key; of none there is no key.
+
+    What is stored of a version never changes, until it is deleted.
+    """
 
     dataset_id: str
     version: int
     population: str
     key_id: str
-    sealed: str
 
 
 _SELECT = select(
@@ -159,9 +161,14 @@ _OWNERS_OF_SNAPSHOT = Statement(select(SnapshotRow.population).where(SnapshotRow
 _KEYS_OF_SNAPSHOTS = Statement(select(SnapshotRow.key_id).distinct())
 _INSERT_SKETCH = InsertIfAbsent(SketchRow)
 _SKETCHES = Statement(
-    select(DatasetRow.id, SketchRow.version, DatasetRow.population, SketchRow.key_id, SketchRow.sealed)
+    select(DatasetRow.id, SketchRow.version, DatasetRow.population, SketchRow.key_id)
     .join(SketchRow, SketchRow.dataset_id == DatasetRow.id, isouter=True)
     .order_by(DatasetRow.id, SketchRow.version)
+)
+_SEALED = Statement(
+    select(SketchRow.sealed).where(
+        SketchRow.dataset_id == bindparam("dataset_id"), SketchRow.version == bindparam("version")
+    )
 )
 _REPLACED_WITH = (
     select(func.coalesce(func.max(ChangeRow.version), 1))
@@ -316,18 +323,23 @@ def list_keys_of_snapshots(connection: Connection) -> list[str]:
     return [row[0] for row in _KEYS_OF_SNAPSHOTS.all(connection)]
 
 
-def insert_sketch(connection: Connection, sketch: SealedSketch) -> None:
+def insert_sketch(connection: Connection, about: Version, key_id: str, sealed: str) -> None:
     """Insert the sketch of a dataset's version, unless it has one."""
-    values = {"dataset_id": sketch.dataset_id, "version": sketch.version}
-    _INSERT_SKETCH.execute(connection, **values, key_id=sketch.key_id, sealed=sketch.sealed)
+    values = {"dataset_id": about.dataset_id, "version": about.version}
+    _INSERT_SKETCH.execute(connection, **values, key_id=key_id, sealed=sealed)
 
 
 def list_sketches(connection: Connection) -> list[SealedSketch]:
-    """Return the sketches of every dataset, the last of each last; empty texts where there is none."""
+    """Return the sketches of every dataset, the last of each last; one without a key where there is none."""
     return [
-        SealedSketch(name, version or 1, owner, key or "", sealed or "")
-        for name, version, owner, key, sealed in _SKETCHES.all(connection)
+        SealedSketch(name, version or 1, owner, key or "") for name, version, owner, key in _SKETCHES.all(connection)
     ]
+
+
+def read_sealed(connection: Connection, sketch: SealedSketch) -> str:
+    """Return the text of a sketch; an empty one if it is not there any more."""
+    found = _SEALED.first(connection, dataset_id=sketch.dataset_id, version=sketch.version)
+    return "" if found is None else str(found[0])
 
 
 def forget_sketch_of(connection: Connection, dataset_id: str, version: int) -> None:
