@@ -36,8 +36,6 @@ ROW_BYTES = 8 * _WIDTH_ORDERED
 """Of the file in which persons wait, for each row at most."""
 _ROW_BITS = np.uint64(2**40 - 1)
 """Of the number of a row; its tag is above."""
-_TILE_ROWS = 2**12
-"""Rows whose hashes stay in a processor's cache."""
 _SHARES = 256
 _HELD_ROWS = 2**18
 """Rows that wait in memory, and that are looked through at once."""
@@ -240,11 +238,9 @@ def to_arrow(pseudonyms: PseudonymArray) -> pa.Array:
 
 def hash_rows(stored: Mapping[str, StoredArray], count: int) -> _Hashes:
     """Hash each row by itself: `mix` over its stored integers, columns in the order of their names."""
-    hashes, columns = np.zeros(count, dtype=np.uint64), [stored[name].view(np.uint32) for name in sorted(stored)]
-    for start in range(0, count, _TILE_ROWS):
-        tile = hashes[start : start + _TILE_ROWS]
-        for numbers in columns:
-            tile[:] = mix(tile + numbers[start : start + _TILE_ROWS])
+    hashes = np.zeros(count, dtype=np.uint64)
+    for name in sorted(stored):
+        hashes = mix(hashes + stored[name].view(np.uint32))
     return hashes
 
 

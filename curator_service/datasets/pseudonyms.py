@@ -58,6 +58,11 @@ class Pseudonymiser:
         digests = (hmac.digest(self.secret, who.encode(), "sha256")[:SIZE] for who in subjects.to_pylist())
         return np.frombuffer(b"".join(digests), f"V{SIZE}")
 
+    @property
+    def keeps_identifiers(self) -> bool:
+        """Whether `remember` keeps whose pseudonyms are."""
+        return False
+
     def check(self) -> None:
         """Check that what `remember` takes is there, before rows are read."""
 

@@ -156,6 +156,11 @@ class ReversiblePseudonymiser(Pseudonymiser):
     key_file: Path = field(kw_only=True)
     _tables: dict[Path, tuple[Path, set[bytes]]] = field(default_factory=dict, init=False, repr=False)
 
+    @property
+    def keeps_identifiers(self) -> bool:
+        """Whether `remember` keeps whose pseudonyms are."""
+        return True
+
     def check(self) -> None:
         """Check that the key can be read.
 

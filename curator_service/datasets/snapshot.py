@@ -227,7 +227,7 @@ class Storage:
     ) -> Snapshot:
         """Check rows against their manifest and write their lattice, in a process of its own; call it while `writing`.
 
-        Memory does not grow with the rows; where a subject is declared, it grows with the persons.
+        Memory does not grow with rows or persons, but for a bit of each row; where identifiers are kept, with persons.
 
         Parameters
         ----------
@@ -252,7 +252,9 @@ class Storage:
             if pseudonymiser is not None and manifest.subject is not None:
                 pseudonymiser.check()  # here, and not in the process that reads: of an error there only a class is told
             work = partial(_write_snapshot, staging, manifest, source, sketcher, pseudonymiser, of_registered)
-            return Snapshot.read(read_apart(work, source.label, bound_reading(manifest), progress))
+            keeps_identifiers = pseudonymiser is not None and pseudonymiser.keeps_identifiers
+            bounds = bound_reading(manifest, keeps_identifiers=keeps_identifiers)
+            return Snapshot.read(read_apart(work, source.label, bounds, progress))
 
     @contextmanager
     def staging(self, name: str) -> Iterator[Path]:

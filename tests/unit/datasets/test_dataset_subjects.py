@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import tracemalloc
 from itertools import permutations
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -16,7 +17,7 @@ from support import PERSONS, World, ZeroNoise, body, open_world
 
 from curator_service.datasets.manifest import ManifestError
 from curator_service.datasets.persons import ROW_BYTES, Persons, hash_rows
-from curator_service.datasets.pseudonyms import PseudonymArray, Pseudonymiser
+from curator_service.datasets.pseudonyms import SIZE, PseudonymArray, Pseudonymiser
 from curator_service.datasets.service import RegistrationError
 from curator_service.datasets.sources import base as source
 from curator_service.datasets.sources.base import IngestError
@@ -239,13 +240,13 @@ def test_rows_that_were_made_to_have_one_hash_count_whatever_their_order(monkeyp
 
 def test_of_rows_that_are_the_same_the_first_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Or what is stored would depend on how a processor sorts."""
-    visits = [(f"p{i % 3}", "1", "1", "1") for i in range(3000)]
+    visits = [(f"p{i % 500}", "1", "1", "1") for i in range(20_000)]
     for held in (50, 10**6):
         monkeypatch.setattr("curator_service.datasets.persons._HELD_ROWS", held)
         persons = Persons(4)
-        for start in range(0, 3000, 100):
-            persons.add(whose_of(visits[start : start + 100]), stored_of(visits[start : start + 100]))
-        assert list_counted(persons, stored_of(visits)) == list(range(12))
+        for start in range(0, 20_000, 1000):
+            persons.add(whose_of(visits[start : start + 1000]), stored_of(visits[start : start + 1000]))
+        assert list_counted(persons, stored_of(visits)) == list(range(2000))
 
 
 def test_rows_are_dropped_in_between_without_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,6 +257,22 @@ def test_rows_are_dropped_in_between_without_a_change(monkeypatch: pytest.Monkey
     for start in range(0, 300, 5):
         persons.add(whose_of(visits[start : start + 5]), stored_of(visits[start : start + 5]))
     assert sorted(visits[row] for row in list_counted(persons, stored_of(visits))) == whole
+
+
+def test_memory_does_not_grow_with_persons(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("curator_service.datasets.persons._HELD_ROWS", 2**13)
+    batch, peaks = 2**12, []
+    for batches in (16, 128):
+        persons, chance = Persons(1), np.random.default_rng(3)
+        tracemalloc.start()
+        for _ in range(batches):
+            whose = np.frombuffer(chance.bytes(SIZE * batch), f"V{SIZE}")
+            persons.add(whose, {"a": np.zeros(batch, np.int32)})
+        counted = persons.find_counted()
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert len(counted) == persons.count == batches * batch
+    assert peaks[1] < 1.2 * peaks[0]
 
 
 def test_what_waits_in_a_file_has_no_name_and_tells_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
