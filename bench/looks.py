@@ -1,12 +1,12 @@
 """What processor time, and the bytes that are read, tell of the rows that are stored, at one declared capacity.
 
 A pass is looked at alone, without the public time that hides what is left. Datasets of one capacity hold one row; half
-as many as they may, and all of them, with a tenth of the values missing; all of them with every value missing, and
-with none; all of them equal. A round looks at each once, in an order drawn anew: whatever else the machine does falls
-upon all alike. For each kernel the table has medians over those of `half`, and the least p-value of
-Kolmogorov-Smirnov tests on the times of each pair. An alarm is a p-value below 0.05 over the number of pairs: equal
-laws raise one or more in at most 5 % of the lines. Bytes are those of the system's count of what a process read. The
-slowest median is stated as a part of its public time.
+as many as they may, and all of them, with a tenth of the values missing; all of them with every value missing, with
+half of the values and with none; all of them equal. A round looks at each once, in an order drawn anew: whatever else
+the machine does falls upon all alike. For each kernel the table has medians over those of `half`, and the least
+p-value of Kolmogorov-Smirnov tests on the times of each pair. An alarm is a p-value below 0.05 over the number of
+pairs: equal laws raise one or more in at most 5 % of the lines. Bytes are those of the system's count of what a process
+read. The slowest median is stated as a part of its public time.
 
     python -m bench.looks [--capacity 200000] [--looks 300]
 """
@@ -30,7 +30,7 @@ from curator_service.datasets.parts import PartWriter, StoredRows
 from curator_service.kinds.counts.kernel import CountsKernel
 from curator_service.kinds.counts.schema import AxisRequest
 from curator_service.kinds.counts.tables import Axis, Table
-from curator_service.kinds.features import read_selection
+from curator_service.kinds.features import read_feature, read_selection
 from curator_service.kinds.gram.kernel import GramKernel
 from curator_service.kinds.marginals.kernel import MarginalsKernel
 from curator_service.kinds.marginals.marginals import Moments, Tree
@@ -45,6 +45,7 @@ from curator_service.releases.pace import measure_pace
 from curator_service.releases.response_time import pass_duration_s
 
 COLUMNS = tuple(Column(f"v{i}", ColumnType.NUMERIC, MissingRule.OMIT, -1.0, 1.0) for i in range(9))
+LEVEL = Column("level", ColumnType.CATEGORICAL, MissingRule.OMIT, levels=tuple("abcdefgh"))
 FLAGGED = tuple(Column(f"v{i}", ColumnType.NUMERIC, MissingRule.INDICATOR, -1.0, 1.0) for i in range(9))
 WEIGHED = read_selection(None, {"absolute": ["v0"]}, {column.name: column for column in COLUMNS})
 ALARM = 0.05
@@ -67,7 +68,24 @@ def make_kernels() -> dict[str, RowKernel]:
             wide, Loss.LOGISTIC, Combinations(((3,),) * len(wide.terms), 1), _spread(len(wide.terms)), tuple(Statistic)
         ),
         "moments of 8 columns, weighed": MarginalsKernel((Moments(COLUMNS[1:]),), WEIGHED),
+        "a table of levels": CountsKernel((Table((Axis.of(LEVEL, AxisRequest(column="level", missing=True)),)),)),
+        "computed numbers, truths, levels": _gram_of(
+            {"log": [{"add": ["v0", 2]}]},
+            {"power": ["v1", 3]},
+            {"divide": ["v2", {"add": ["v3", 2]}]},
+            {"and": [{"less": ["v4", "v5"]}, {"not": [{"missing": ["v6"]}]}]},
+            {"cut": ["v6", [-0.5, 0.5]]},
+            {"reference": ["level", "c"]},
+        ),
+        "interactions": _gram_of({"interaction": ["v0", "v1"]}, {"interaction": ["v2", "level"]}),
+        "splines and polynomials": _gram_of({"spline": ["v0", [-0.3, 0.3]]}, {"polynomial": ["v1", 5]}),
     }
+
+
+def _gram_of(*features: object) -> GramKernel:
+    declared = {column.name: column for column in (*COLUMNS, LEVEL)}
+    read = tuple(read_feature(feature, declared) for feature in features)
+    return GramKernel(make_design(read, COLUMNS[-1:], intercept=True), Ball.of_norm(1.3))
 
 
 def _spread(count: int) -> Combinations:
@@ -79,7 +97,9 @@ def draw(rng: np.random.Generator, count: int, missing: float) -> dict[str, Stor
     shape = (len(COLUMNS), count)
     values = rng.integers(-STORED_UNIT, STORED_UNIT, size=shape, dtype=np.int32, endpoint=True)
     values[rng.random(shape) < missing] = MISSING
-    return {column.name: of_column for column, of_column in zip(COLUMNS, values, strict=True)}
+    levels = rng.integers(0, len(LEVEL.levels), size=count, dtype=np.int32)
+    levels[rng.random(count) < missing] = MISSING
+    return {column.name: of_column for column, of_column in zip(COLUMNS, values, strict=True)} | {LEVEL.name: levels}
 
 
 def store(folder: Path, name: str, stored: Mapping[str, StoredArray], count: int, capacity: int) -> StoredRows:
@@ -94,13 +114,15 @@ def store(folder: Path, name: str, stored: Mapping[str, StoredArray], count: int
 def make_datasets(folder: Path, capacity: int) -> dict[str, StoredRows]:
     """Store what is told apart, or not."""
     rng = np.random.default_rng(7)
-    some, every, none = (draw(rng, capacity, missing) for missing in (0.1, 1.0, 0.0))
+    some, every, half, none = (draw(rng, capacity, missing) for missing in (0.1, 1.0, 0.5, 0.0))
     equal = {name: np.full(capacity, STORED_UNIT // 3, dtype=np.int32) for name in none}
+    equal[LEVEL.name] = np.full(capacity, 2, dtype=np.int32)
     held = {
         "half": (some, capacity // 2),
         "n = 1": (some, 1),
         "full": (some, capacity),
         "all missing": (every, capacity),
+        "half missing": (half, capacity),
         "none missing": (none, capacity),
         "all equal": (equal, capacity),
     }

@@ -30,6 +30,7 @@ SPEED = [
     "looks",
     "selectivity",
     "cuts",
+    "stopwatch",
     "ledger",
     "library",
     "pages",

@@ -68,6 +68,7 @@ class Curator:
     evidence: EvidenceService
     requests: ConcurrencyLimiter
     rate: RateLimiter
+    pages: RateLimiter
     failures: FailureLimiter
 
     def get(self, service: type[S], /) -> S:
@@ -198,7 +199,6 @@ def make_curator(
             identity,
             browser_sessions,
             now,
-            RateLimiter(settings.failures_per_minute, "sign-ins begun from one address"),
             settings.public_url or "",
         ),
         datasets=datasets,
@@ -214,6 +214,8 @@ def make_curator(
         evidence=EvidenceService(database, ledger, releases, datasets, kinds),
         requests=ConcurrencyLimiter(THREADS, "requests", retry_after_s=1),
         rate=RateLimiter(settings.requests_per_minute, "requests of one principal"),
+        # Apart: whoever has somebody's token, or that one's session, keeps them from the other way in no longer.
+        pages=RateLimiter(settings.requests_per_minute, "pages of one principal"),
         failures=FailureLimiter(
             RateLimiter(settings.failures_per_minute, "invalid tokens of one address"),
             AuthenticationRequired,

@@ -1,5 +1,7 @@
 """A world in which people sign in at the dashboard with a browser, at two identity providers."""
 
+import json
+from base64 import urlsafe_b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -55,7 +57,7 @@ class Place:
     def people(self) -> list[str]:
         return [one.name for one in self.world.curator.identity.list_principals() if one.issuer]
 
-    def waiting(self) -> int:
+    def used(self) -> int:
         ((count,),) = self.world.sql("SELECT count(*) FROM sign_ins")
         return int(count)
 
@@ -65,6 +67,17 @@ def begin(person: Person, name: str = "hospital", **query: str) -> str:
     answer = person.get(f"/admin/sign-in/{name}", params=query, headers={"Sec-Fetch-Site": "same-origin"})
     assert answer.status_code == 303, text_of(answer.text)
     return answer.headers["location"]
+
+
+def said_in(person: Person) -> list[str]:
+    """Return what the cookie of a sign-in says: its secret first."""
+    text = person.cookies[SIGN_IN].partition(".")[0]
+    said: list[str] = json.loads(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+    return said
+
+
+def secret_of(person: Person) -> str:
+    return said_in(person)[0]
 
 
 def is_in(person: Person) -> bool:

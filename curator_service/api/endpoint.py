@@ -40,6 +40,10 @@ class Services(Protocol):
         """How often a principal may ask."""
 
     @property
+    def pages(self) -> RateLimiter:
+        """How often a principal may ask for a page."""
+
+    @property
     def failures(self) -> FailureLimiter:
         """How often tokens of an address may fail."""
 

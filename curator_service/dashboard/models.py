@@ -30,17 +30,9 @@ class BrowserSessionRow(Base):
 
 
 class SignInRow(Base):
-    """A sign-in that a browser has begun at an identity provider: the hash of its secret, never the secret.
-
-    `session_hash` is that of the session whose holder signs in again; empty for somebody who has none. `proof`
-    authenticates all of it, as that of a session does.
-    """
+    """A sign-in at an identity provider that an answer came for: the hash of its secret, never the secret."""
 
     __tablename__ = "sign_ins"
 
     id_hash: Mapped[str] = mapped_column(String(64), primary_key=True)
-    provider: Mapped[str] = mapped_column(String(16))
     began_at: Mapped[str] = mapped_column(String(32), index=True)
-    session_hash: Mapped[str] = mapped_column(String(64))
-    next_address: Mapped[str] = mapped_column(Text)
-    proof: Mapped[str] = mapped_column(String(64))

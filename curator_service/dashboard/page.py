@@ -21,7 +21,7 @@ from curator_service.identity.repository import Principal
 from curator_service.identity.service import PermissionDenied
 from curator_service.kit.db import DATABASE_ERRORS
 from curator_service.kit.logs import log_without_data
-from curator_service.kit.problems import InternalError, Problem, RequestInvalid, Unavailable
+from curator_service.kit.problems import InternalError, Problem, RequestInvalid, TooManyRequests, Unavailable
 
 S = TypeVar("S")
 Act = str | Callable[..., tuple[str, list[tuple[str, str]]]]
@@ -117,14 +117,14 @@ def respond(text: str, status: int = 200, headers: Mapping[str, str] | None = No
     return Response(text, status, media_type="text/html", headers=PAGE_HEADERS | dict(headers or {}))
 
 
-def set_sign_in(response: Response, browser: Browser, secret: str) -> Response:
-    """Let a browser keep the secret of a sign-in at a provider, or with an empty one forget it.
+def set_sign_in(response: Response, browser: Browser, begun: str) -> Response:
+    """Let a browser keep a sign-in that has begun at a provider, or with an empty text forget it.
 
     A provider leads back from elsewhere, with which only a cookie that is lax comes. One that is bound to a path could
     not have the prefix that lets no other host set it.
     """
-    age_s = int(LIFE.total_seconds()) if secret else None
-    response.headers.append("set-cookie", browser.set_cookie(SIGN_IN, secret, site="Lax", age_s=age_s))
+    age_s = int(LIFE.total_seconds()) if begun else None
+    response.headers.append("set-cookie", browser.set_cookie(SIGN_IN, begun, site="Lax", age_s=age_s))
     return response
 
 
@@ -138,8 +138,8 @@ def go_to(address: str, browser: Browser | None = None) -> Response:
 def page(action: Action, *, act: Act = "") -> Callable[[Callable[..., Response]], Callable[..., Any]]:
     """Turn a function of a `PageContext` and the route's parameters into a page.
 
-    The event loop reads the body; one worker thread finds the session, checks where a form comes from, authorises and
-    answers, in this order. A refusal is a page, too.
+    The event loop reads the body; one worker thread finds the session, counts the page, checks where a form comes from,
+    authorises and answers, in this order. A refusal is a page, too.
 
     Parameters
     ----------
@@ -165,6 +165,7 @@ def page(action: Action, *, act: Act = "") -> Callable[[Callable[..., Response]]
                     return go_to(_entrance(browser), browser)
                 context = PageContext(services, browser, session, Objects.GRANTED)
                 try:
+                    services.pages.take(session.principal.id)
                     if browser.method == "POST":
                         context.form = _check_form(browser, session)
                     context.objects = services.identity.authorize(session.principal, action)
@@ -235,10 +236,10 @@ def _ask_anew(context: PageContext, act: Act, parameters: dict[str, Any]) -> Res
     words, about = (act.format(**parameters), []) if isinstance(act, str) else act(context, **parameters)
     sign_ins, browser = context.get(ProviderSignIns), context.browser
     name = sign_ins.name_of(context.principal.issuer)
-    address, secret = sign_ins.begin(name, browser.peer, "/admin/confirm", context.session)
+    address, kept = sign_ins.begin(name, "/admin/confirm", context.session)
     context.get(BrowserSessions).keep(context.session, KeptForm(browser.path, words, about, _fields(context)))
     shown = context.render("anew.html", 403, act=words, about=about, name=name, address=address)
-    return set_sign_in(shown, browser, secret)
+    return set_sign_in(shown, browser, kept)
 
 
 def _forget(context: PageContext, sessions: BrowserSessions) -> None:
@@ -254,7 +255,13 @@ def _fields(context: PageContext) -> list[tuple[str, str]]:
 
 
 def _refuse(context: PageContext, problem: Problem) -> Response:
-    return context.render("problem.html", int(problem.status), problem=problem)
+    if isinstance(problem, TooManyRequests):  # its words are for programs, which send keys
+        wait_s = problem.retry_after_s
+        told = f"Too many pages are asked for at once. Nothing was done. Open this page again in {wait_s} s."
+        problem = TooManyRequests(told, retry_after_s=wait_s)
+    shown = context.render("problem.html", int(problem.status), problem=problem)
+    shown.headers.update(problem.headers)
+    return shown
 
 
 def _as_problem(error: Exception) -> Problem:

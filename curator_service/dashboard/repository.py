@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import BigInteger, ColumnElement, Text, bindparam, delete, func, insert, or_, select, text, update
 
 from curator_service.dashboard.models import BrowserSessionRow, SignInRow
-from curator_service.kit.db import Connection, Statement
+from curator_service.kit.db import Connection, InsertIfAbsent, Statement
 from curator_service.ledger.chain.entries import StoredEntry
 from curator_service.ledger.models import FREQUENT_KINDS, IS_RARE, LedgerEntryRow, SpendingRow
 
@@ -40,18 +40,6 @@ class SessionRecord:
     proof: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SignInRecord:
-    """A sign-in as it is stored; its members are those of `SignInRow`."""
-
-    id_hash: str
-    provider: str
-    began_at: str
-    session_hash: str
-    next_address: str
-    proof: str = ""
-
-
 _THIS = BrowserSessionRow.id_hash == bindparam("id_hash")
 _FIND = Statement(select(*BrowserSessionRow.__table__.columns).where(_THIS))
 _INSERT = Statement(insert(BrowserSessionRow))
@@ -67,12 +55,16 @@ _SWEEP = Statement(
         or_(BrowserSessionRow.ends_at <= bindparam("moment"), BrowserSessionRow.seen_at <= bindparam("idle_since"))
     )
 )
-_THIS_SIGN_IN = SignInRow.id_hash == bindparam("id_hash")
-_FIND_SIGN_IN = Statement(select(*SignInRow.__table__.columns).where(_THIS_SIGN_IN))
-_INSERT_SIGN_IN = Statement(insert(SignInRow))
-_TAKE_SIGN_IN = Statement(delete(SignInRow).where(_THIS_SIGN_IN))
+_OLDER_SESSIONS = (
+    select(BrowserSessionRow.id_hash)
+    .where(BrowserSessionRow.principal_id == bindparam("principal_id"))
+    .order_by(BrowserSessionRow.began_at.desc())
+    .offset(bindparam("kept"))
+)
+_END_OLDER = Statement(delete(BrowserSessionRow).where(BrowserSessionRow.id_hash.in_(_OLDER_SESSIONS)))
+_USE_SIGN_IN = InsertIfAbsent(SignInRow)
 _SWEEP_SIGN_INS = Statement(delete(SignInRow).where(SignInRow.began_at <= bindparam("before")))
-_OLDEST = select(SignInRow.id_hash).where(SignInRow.session_hash == "").order_by(SignInRow.began_at).limit(1)
+_OLDEST = select(SignInRow.id_hash).order_by(SignInRow.began_at).limit(1)
 _DROP_OLDEST = Statement(delete(SignInRow).where(SignInRow.id_hash.in_(_OLDEST)))
 _COUNT_SIGN_INS = Statement(select(func.count()).select_from(SignInRow))
 _MONTHS = Statement(
@@ -146,20 +138,14 @@ def sweep_sessions(connection: Connection, moment: str, idle_since: str) -> None
     _SWEEP.execute(connection, moment=moment, idle_since=idle_since)
 
 
-def find_sign_in(connection: Connection, id_hash: str) -> SignInRecord | None:
-    """Return a sign-in that was begun, by the hash of its secret, or None."""
-    row = _FIND_SIGN_IN.first(connection, id_hash=id_hash)
-    return None if row is None else SignInRecord(*row)
+def keep_newest_sessions(connection: Connection, principal_id: str, count: int) -> None:
+    """Forget the sessions of a principal but for so many that began last."""
+    _END_OLDER.execute(connection, principal_id=principal_id, kept=count)
 
 
-def insert_sign_in(connection: Connection, record: SignInRecord) -> None:
-    """Insert a sign-in."""
-    _INSERT_SIGN_IN.execute(connection, **asdict(record))
-
-
-def take_sign_in(connection: Connection, id_hash: str) -> bool:
-    """Forget a sign-in; False if it is not there: whoever takes it is the only one."""
-    return _TAKE_SIGN_IN.changed(connection, id_hash=id_hash) == 1
+def use_sign_in(connection: Connection, id_hash: str, began_at: str) -> bool:
+    """Note that a sign-in is used, by the hash of its secret; False if it was: whoever notes it is the only one."""
+    return _USE_SIGN_IN.changed(connection, id_hash=id_hash, began_at=began_at) == 1
 
 
 def sweep_sign_ins(connection: Connection, before: str) -> int:
@@ -170,7 +156,7 @@ def sweep_sign_ins(connection: Connection, before: str) -> int:
 
 
 def drop_oldest_sign_in(connection: Connection) -> None:
-    """Forget the sign-in that began first, of those of people without a session."""
+    """Forget the sign-in that began first."""
     _DROP_OLDEST.execute(connection)
 
 

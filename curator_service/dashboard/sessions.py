@@ -28,6 +28,8 @@ IDLE, LIFETIME, FRESH = timedelta(minutes=30), timedelta(hours=8), timedelta(min
 NEVER = "1970-01-01T00:00:00Z"
 SKEW = timedelta(minutes=1)
 """How far clocks of several machines may differ: what a row says of later is not believed."""
+SESSIONS_MAX = 20
+"""Of one principal; the oldest ends where another one begins."""
 SEEN_EVERY = timedelta(minutes=1)
 """A page is no reason to write: a session that was seen so lately is not noted again."""
 _TABLE = "browser_sessions"
@@ -174,6 +176,7 @@ class BrowserSessions:
         record = self._prove(record)
         with self.database.begin() as connection:
             repository.sweep_sessions(connection, now, timestamp(moment - IDLE))
+            repository.keep_newest_sessions(connection, principal.id, SESSIONS_MAX - 1)
             repository.insert_session(connection, record)
         return BrowserSession(session_id, principal, entrance.is_fresh, ends_at, bool(entrance.token_id))
 

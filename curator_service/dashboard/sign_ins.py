@@ -1,16 +1,19 @@
 """Signing in at an identity provider: a sign-in that a browser begins here, and the answer with which it comes back.
 
-The browser has the secret of its sign-in in a cookie. The database has the secret's hash, at which provider it began,
-and when, so that it ends after minutes and is good once, in whatever process.
+A sign-in that has begun is a cookie of its browser, which the curator has authenticated: whoever begins many makes
+nothing grow, and writes nothing. The database gets the hash of its secret when an answer comes, so that it is good
+once, in whatever process.
 """
 
 import hmac
-from dataclasses import astuple, dataclass, replace
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from dataclasses import astuple, dataclass
 from datetime import datetime, timedelta
 
 from curator_service.dashboard import repository
-from curator_service.dashboard.repository import SignInRecord
 from curator_service.dashboard.sessions import (
+    SKEW,
     BrowserSession,
     BrowserSessions,
     Entrance,
@@ -24,14 +27,12 @@ from curator_service.identity.oidc.faults import WORDS, Fault, TokenFault, log_f
 from curator_service.identity.service import IdentityError, IdentityService, SignedIn
 from curator_service.kit.clock import Clock, timestamp
 from curator_service.kit.db import Database
-from curator_service.kit.limiter import RateLimiter
 
 LIFE = timedelta(minutes=10)
-OPEN_MAX = 10_000
-"""Sign-ins that wait for an answer: strangers begin them, and each is a row. The oldest gives way.
-
-So whoever would keep the others out must begin that many in the minute in which somebody signs in, and not in ten.
-"""
+USED_MAX = 10_000
+"""Sign-ins of the last minutes that an answer came for: each is a row. The oldest gives way."""
+NEXT_MAX = 2048
+"""Characters of an address to go on to: browsers keep no cookie of more than 4096."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,28 @@ class Answer:
     error: str
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A sign-in that has begun, as the browser keeps it.
+
+    Attributes
+    ----------
+    secret : str
+        From which everything that is asked of the provider is derived.
+    provider : str
+    began_at : str
+    session_hash : str
+        Of the session whose holder signs in again; empty for somebody who has none.
+    next_address : str
+    """
+
+    secret: str
+    provider: str
+    began_at: str
+    session_hash: str
+    next_address: str
+
+
 class ProviderSignIns:
     """Begins sign-ins at providers, and makes sessions of their answers.
 
@@ -59,8 +82,6 @@ class ProviderSignIns:
     sessions : BrowserSessions
     now : callable
         The clock.
-    rate : RateLimiter
-        By address.
     public_url : str
         Where browsers reach this curator; nothing else says where a provider sends them back to.
     """
@@ -71,11 +92,10 @@ class ProviderSignIns:
         identity: IdentityService,
         sessions: BrowserSessions,
         now: Clock,
-        rate: RateLimiter,
         public_url: str,
     ) -> None:
         self.database, self.identity, self.sessions = database, identity, sessions
-        self.now, self.rate, self.public_url = now, rate, public_url
+        self.now, self.public_url = now, public_url
 
     def list_names(self) -> list[str]:
         """Return the providers at which somebody can sign in with a browser."""
@@ -96,15 +116,13 @@ class ProviderSignIns:
         """Return where a provider sends browsers back to: each to its own, so that none answers for another."""
         return f"{self.public_url}/admin/sign-in/{name}/callback"
 
-    def begin(self, name: str, peer: str, next_address: str, session: BrowserSession | None = None) -> tuple[str, str]:
-        """Begin a sign-in.
+    def begin(self, name: str, next_address: str, session: BrowserSession | None = None) -> tuple[str, str]:
+        """Begin a sign-in, of which nothing is kept here.
 
         Parameters
         ----------
         name : str
             Of the provider.
-        peer : str
-            The address from which it is asked for.
         next_address : str
             Where to go on to afterwards, within the dashboard.
         session : BrowserSession, optional
@@ -121,36 +139,32 @@ class ProviderSignIns:
         ------
         SignInRefused
             If nobody can sign in there with a browser.
-        TooManyRequests
-            If too many were begun from there, or by whoever has the session.
         Unavailable
             If the provider does not answer.
         """
         if name not in self.list_names():
             raise SignInRefused("There is no identity provider of this name at which to sign in.")
-        # Strangers behind the same address keep nobody waiting who is signed in.
-        self.rate.take(peer if session is None else session.principal.id)
         assert self.identity.providers is not None
-        secret, moment = new_secret(), self.now()
-        transaction = Transaction(secret, self.redirect_uri(name))
-        address = self.identity.providers.begin(name, transaction, anew=session is not None)
         session_hash = "" if session is None else hash_of(session.id)
-        record = SignInRecord(hash_of(secret), name, timestamp(moment), session_hash, next_address)
-        record = replace(record, proof=self.sessions.proofs.prove(_TABLE, _said(record)))
-        with self.database.begin() as connection:
-            if repository.sweep_sign_ins(connection, timestamp(moment - LIFE)) >= OPEN_MAX:
-                repository.drop_oldest_sign_in(connection)
-            repository.insert_sign_in(connection, record)
-        return address, secret
+        next_address = next_address if len(next_address) <= NEXT_MAX else "/admin"
+        begun = Begun(new_secret(), name, timestamp(self.now()), session_hash, next_address)
+        transaction = Transaction(begun.secret, self.redirect_uri(name))
+        address = self.identity.providers.begin(name, transaction, anew=session is not None)
+        return address, self._write(begun)
 
-    def complete(self, name: str, secret: str, answer: Answer) -> tuple[BrowserSession | None, str]:
+    def find_session(self, cookie: str) -> str:
+        """Return the hash of the session whose holder signs in again; empty where nobody does."""
+        begun = self._read(cookie)
+        return "" if begun is None else begun.session_hash
+
+    def complete(self, name: str, cookie: str, answer: Answer) -> tuple[BrowserSession | None, str]:
         """Make of a provider's answer a session, or one that is fresh again.
 
         Parameters
         ----------
         name : str
             Of the provider whose answer it seems to be.
-        secret : str
+        cookie : str
             What the browser kept.
         answer : Answer
 
@@ -169,11 +183,14 @@ class ProviderSignIns:
         LedgerUnverified
             If somebody new comes under a seal.
         """
-        record, transaction = self._take(name, secret, answer.state)
+        begun = self._read(cookie)
+        if begun is None or not self._is_answer(begun, name, answer.state):
+            raise SignInRefused(_NOT_BEGUN)
         if answer.error:
             raise SignInRefused(f"You were not signed in at {name}: it says so, or you turned back.")
+        self._use(begun)
         assert self.identity.providers is not None
-        began = datetime.fromisoformat(record.began_at)
+        began, transaction = datetime.fromisoformat(begun.began_at), Transaction(begun.secret, self.redirect_uri(name))
         try:
             found = self.identity.providers.complete(name, transaction, answer.code, answer.issuer, began)
         except TokenFault as error:
@@ -181,36 +198,51 @@ class ProviderSignIns:
             log_fault(error)
             words = WORDS[error.fault] if error.is_signed else "Begin again; the log may say more."
             raise SignInRefused(f"What {name} answered does not hold. {words}") from None
-        if record.session_hash:
-            self._confirm(record, found)
-            return None, record.next_address
+        if begun.session_hash:
+            self._confirm(begun, found)
+            return None, begun.next_address
         entrance = self._admit(name, found)
-        return self.sessions.begin(entrance), record.next_address
+        return self.sessions.begin(entrance), begun.next_address
 
-    def _take(self, name: str, secret: str, state: str) -> tuple[SignInRecord, Transaction]:
-        """Return a sign-in that this browser has begun, for the first and last time.
+    def _write(self, begun: Begun) -> str:
+        """Return a sign-in as a cookie: whoever changes it has none."""
+        said = astuple(begun)
+        text = urlsafe_b64encode(json.dumps(said).encode()).rstrip(b"=").decode()
+        return f"{text}.{self.sessions.proofs.prove(_COOKIE, said)}"
+
+    def _read(self, cookie: str) -> Begun | None:
+        """Return the sign-in of a cookie that was made here, however long ago; None for any other text."""
+        text, _, proof = cookie.partition(".")
+        try:
+            said = json.loads(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+            begun = Begun(*said)
+        except (ValueError, TypeError, RecursionError):
+            return None
+        return begun if self.sessions.proofs.holds(_COOKIE, said, proof) else None
+
+    def _is_answer(self, begun: Begun, name: str, state: str) -> bool:
+        """Tell whether an answer with a state, at the address of a provider, is one to this sign-in, and in time."""
+        transaction = Transaction(begun.secret, self.redirect_uri(name))
+        return (
+            begun.provider == name
+            and is_within(begun.began_at, self.now(), LIFE)
+            and name in self.list_names()
+            and hmac.compare_digest(state.encode(), transaction.state.encode())
+        )
+
+    def _use(self, begun: Begun) -> None:
+        """Note that an answer came: no other one is taken.
 
         Raises
         ------
         SignInRefused
+            If one came before.
         """
-        transaction = Transaction(secret, self.redirect_uri(name))
-        with self.database.read() as connection:
-            record = repository.find_sign_in(connection, hash_of(secret))
-        is_ours = (
-            record is not None
-            and self.sessions.proofs.holds(_TABLE, _said(record), record.proof)
-            and record.provider == name
-            and is_within(record.began_at, self.now(), LIFE)
-            and name in self.list_names()
-            and hmac.compare_digest(state.encode(), transaction.state.encode())
-        )
-        if not is_ours or record is None:
-            raise SignInRefused(_NOT_BEGUN)
         with self.database.begin() as connection:
-            if not repository.take_sign_in(connection, record.id_hash):
+            if repository.sweep_sign_ins(connection, timestamp(self.now() - LIFE - SKEW)) >= USED_MAX:
+                repository.drop_oldest_sign_in(connection)
+            if not repository.use_sign_in(connection, hash_of(begun.secret), begun.began_at):
                 raise SignInRefused(_NOT_BEGUN)
-        return record, transaction
 
     def _admit(self, name: str, found: SignedIn) -> Entrance:
         if not found.principal.roles:
@@ -231,28 +263,25 @@ class ProviderSignIns:
             raise SignInRefused("Your groups have changed, and that cannot be noted now. Try again later.")
         return Entrance(principal, "", found.expires_at, found.is_anew)
 
-    def _confirm(self, record: SignInRecord, found: SignedIn) -> None:
+    def _confirm(self, begun: Begun, found: SignedIn) -> None:
         """Note that the holder of a session proved anew who that is, unless it was somebody else, or not anew."""
-        holder = self.sessions.find_holder(record.session_hash)
+        holder = self.sessions.find_holder(begun.session_hash)
         if holder is None:
             raise SignInRefused("Your session here has ended meanwhile. Sign in, and fill in the form again.")
         if not self.identity.is_of(found.principal.id, holder.id):
             raise SignInRefused("Somebody else signed in than whose session it is. Nothing was done.")
         if not found.principal.roles:
-            self.sessions.end_by_hash(record.session_hash)
-        self._admit(record.provider, found)
+            self.sessions.end_by_hash(begun.session_hash)
+        self._admit(begun.provider, found)
         if not found.is_anew:
             raise SignInRefused(
-                f"{record.provider} did not ask you anew who you are, or does not say when it did. Nothing was done."
+                f"{begun.provider} did not ask you anew who you are, or does not say when it did. Nothing was done."
             )
-        self.sessions.confirm_by_hash(record.session_hash)
+        self.sessions.confirm_by_hash(begun.session_hash)
 
 
-def _said(record: SignInRecord) -> tuple[str, ...]:
-    return astuple(replace(record, proof=""))
-
-
-_TABLE = "sign_ins"
+_COOKIE = "sign-in"
+"""Proves no row of a table."""
 _NOT_BEGUN = (
     "This is not the answer to a sign-in that this browser has begun here within "
     f"{LIFE // timedelta(minutes=1)} minutes, or it was used before. Begin again."

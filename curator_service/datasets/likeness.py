@@ -18,8 +18,10 @@ import binascii
 import hmac
 import math
 import os
-from collections.abc import Collection
+import secrets
+from collections.abc import Collection, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
@@ -27,16 +29,16 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from curator_service.datasets import repository
-from curator_service.datasets.repository import SealedSketch, Version
+from curator_service.datasets.repository import PAD, SealedSketch, Version
 from curator_service.datasets.sketch import Sketch, Sketcher
-from curator_service.datasets.snapshot import Snapshot
+from curator_service.datasets.snapshot import Snapshot, Storage
 from curator_service.kit.db import Connection
 from curator_service.ledger.chain.signing import KeyRing, SigningError
 from curator_service.privacy.samplers import Distribution, NoiseSource, SystemNoise
 
-_NONCE_BYTES = 12
-Compared = dict[SealedSketch, float]
-"""By how much rows have more in common with each stored sketch than chance explains, without noise."""
+_NONCE_BYTES, _NONCE_CHARACTERS = 12, 16
+Compared = dict[tuple[str, int, str], float]
+"""By how much rows have more in common with each sketch than chance explains, by its dataset, version and nonce."""
 REFUSAL_EPSILON = Fraction(1)
 """What one refusal, and all that was accepted since the one before, tell at most of a person who is there or not."""
 _UNIT = 2**10
@@ -48,6 +50,30 @@ EXCESS = 15
 THRESHOLD_SCALE = math.ceil(_MOVE / (REFUSAL_EPSILON * Fraction(2, 5)))
 QUERY_SCALE = math.ceil(2 * _MOVE / (REFUSAL_EPSILON * Fraction(3, 5)))
 """Scales of discrete Laplace noise: two fifths of ε are the threshold's, three fifths the comparisons'."""
+_DIGESTS = 32
+"""A dataset has so many digests, or a multiple: a cut writes as many whatever came, random ones for those that lack."""
+_SEALED = 3
+"""Sketches that a cut may need of a version's rows: in the place of the two of before, and beside them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What the rows of a version are recognised by, ready to be stored.
+
+    Attributes
+    ----------
+    digest, key_id : str
+        The keyed digest of their values, and its key.
+    former : tuple of str
+        Digests that an earlier version of this service may have noted of the rows of before, under no dataset.
+    sketches : tuple of SealedSketch
+        One sketch, sealed several times: two that are stored look unlike.
+    """
+
+    digest: str
+    key_id: str
+    former: tuple[str, ...]
+    sketches: tuple[SealedSketch, ...] = field(repr=False)
 
 
 class LikenessService:
@@ -56,12 +82,15 @@ class LikenessService:
     Parameters
     ----------
     keys : KeyRing
+    storage : Storage
+        Has the sketches of rows that wait.
     noise : NoiseSource, optional
         A test double; there is no setting for it.
     """
 
-    def __init__(self, keys: KeyRing, noise: NoiseSource | None = None) -> None:
+    def __init__(self, keys: KeyRing, storage: Storage, noise: NoiseSource | None = None) -> None:
         self.keys = keys
+        self.storage = storage
         self.noise = SystemNoise() if noise is None else noise
 
     def sketcher(self) -> Sketcher:
@@ -76,32 +105,52 @@ class LikenessService:
 
     def record(self, connection: Connection, about: Version, digests: list[str], sketch: Sketch) -> None:
         """Remember the digests and the sketch of a version of a dataset, under the newest key."""
-        for digest in digests:
-            self.record_digest(connection, digest, about.population, about.dataset_id)
+        self.record_digests(connection, about, digests)
+        repository.insert_sketch(connection, self.seal(about, sketch))
+
+    def record_digests(self, connection: Connection, about: Version, digests: list[str]) -> None:
+        """Remember digests of a dataset's rows, beside those that it has, under the newest key."""
         key_id = self._key_ids()[-1]
-        repository.insert_sketch(connection, about, key_id, self._seal(key_id, about, sketch))
+        held = repository.list_digests(connection, about.dataset_id)
+        _put_digests(connection, about, held | {self.key_digest(key_id, digest): key_id for digest in digests})
 
     def record_digest(self, connection: Connection, digest: str, population: str, dataset_id: str = "") -> None:
         """Remember whose a digest is, under the newest key."""
         key_id = self._key_ids()[-1]
         repository.claim_snapshot(connection, self.key_digest(key_id, digest), population, key_id, dataset_id)
 
-    def forget(self, connection: Connection, dataset_id: str, digests: list[str]) -> None:
-        """Delete the digests of a dataset's rows, and the sketches of those that it had until now.
+    def seal(self, about: Version, sketch: Sketch) -> SealedSketch:
+        """Encrypt a sketch under the newest key."""
+        return self._seal(self._key_ids()[-1], about, sketch)
 
-        Parameters
-        ----------
-        connection : Connection
-        dataset_id : str
-        digests : list of str
-            Those that earlier versions of this service noted under no dataset.
-        """
-        keyed = []
-        for key_id in repository.list_keys_of_snapshots(connection):
+    def mark(self, connection: Connection, about: Version, digest: str, sketch: Sketch, former: Sequence[str]) -> Marks:
+        """Return what a version's rows are recognised by; `former` are digests of the rows of before."""
+        key_id, unowned = self._key_ids()[-1], []
+        for known in repository.list_keys_of_snapshots(connection):
             with suppress(SigningError):  # what is under a key that is not here was noted under the dataset, or stays
-                keyed += [self.key_digest(key_id, digest) for digest in digests]
-        repository.forget_snapshots(connection, dataset_id, keyed)
-        repository.forget_sketches(connection, dataset_id)
+                unowned += [self.key_digest(known, one) for one in former]
+        sealed = tuple(self.seal(about, sketch) for _ in range(_SEALED))
+        return Marks(self.key_digest(key_id, digest), key_id, tuple(unowned), sealed)
+
+    def renew(
+        self, connection: Connection, about: Version, marks: Marks, *, is_forgetting: bool, is_replaced: bool
+    ) -> None:
+        """Keep what the people of a version's rows are recognised by, without whom is forgotten.
+
+        As much is deleted and written whatever has changed: beside the sketch of the version the first one of its rows,
+        or, where somebody is forgotten, that of the version again. The first one of a registration is of raw values,
+        beyond bounds too. People of rows that were replaced have been charged: their sketches stay likewise.
+        """
+        held = repository.list_digests(connection, about.dataset_id)
+        repository.forget_unowned(connection, marks.former)
+        _put_digests(connection, about, ({} if is_forgetting else held) | {marks.digest: marks.key_id})
+        newest, *spare = marks.sketches
+        kept = repository.list_present_sketches(connection, about)
+        if is_forgetting:
+            kept = [replace(new, version=one.version) for one, new in zip(kept, spare, strict=False)]
+        repository.forget_sketches(connection, about.dataset_id)
+        for one in (*(kept if is_replaced else kept[:1]), newest):
+            repository.insert_sketch(connection, one)
 
     def find_owner(
         self,
@@ -138,11 +187,8 @@ class LikenessService:
                 for owner in repository.list_owners(connection, self.key_digest(key_id, digest)):
                     if owner != population and owner not in others:
                         return owner
-        excess: dict[str, float] = {}
         compared = {} if compared is None else compared
-        for stored in self.compare(connection, population, snapshot, others=others, compared=compared):
-            found = compared[stored]
-            excess[stored.population] = max(found, excess.get(stored.population, found))
+        excess = self.compare(connection, population, snapshot, compared, others=others)
         return next((owner for owner in sorted(excess) if self._exceeds(excess[owner], refusals)), None)
 
     def compare(
@@ -150,38 +196,54 @@ class LikenessService:
         connection: Connection,
         population: str,
         snapshot: Snapshot,
+        compared: Compared,
         *,
         others: Collection[str] = (),
-        compared: Compared,
-    ) -> list[SealedSketch]:
-        """Compare rows with each sketch of other populations that they were not compared with; return all of these.
+    ) -> dict[str, float]:
+        """Compare rows with the sketches of other populations that they were not compared with yet.
 
-        It takes some milliseconds for each, and is done before others have to wait. What is found is for `find_owner`
-        alone, which adds noise.
+        That takes some milliseconds for each: most of it is done before others have to wait.
+
+        Returns
+        -------
+        dict of str to float
+            By how much rows have more in common with each population than chance explains: for `find_owner` alone,
+            which adds noise.
 
         Raises
         ------
         SigningError
             As for `find_owner`.
         """
-        of_others = [
-            stored
-            for stored in repository.list_sketches(connection)
-            if stored.population != population and stored.population not in others
-        ]
-        for stored in of_others:
-            if stored not in compared:
-                compared[stored] = self._open(connection, stored).find_excess(snapshot.sketch)
-        return of_others
+        excess: dict[str, float] = {}
+        for stored in self._list_sketches(connection):
+            if stored.population != population and stored.population not in others:
+                which = stored.dataset_id, stored.version, stored.sealed[:_NONCE_CHARACTERS]
+                if which not in compared:
+                    compared[which] = self._open(stored).find_excess(snapshot.sketch)
+                found = compared[which]
+                excess[stored.population] = max(found, excess.get(stored.population, found))
+        return excess
 
     def is_known(self, connection: Connection, dataset_id: str, snapshot: Snapshot, *, refusals: bytes) -> bool:
         """Tell whether rows are those of a dataset, or nearly; `refusals` as for `find_owner`."""
         excess = [
-            self._open(connection, stored).find_excess(snapshot.sketch)
-            for stored in repository.list_sketches(connection)
-            if stored.dataset_id == dataset_id and stored.key_id
+            self._open(stored).find_excess(snapshot.sketch)
+            for stored in self._list_sketches(connection)
+            if stored.dataset_id == dataset_id and stored.sealed
         ]
         return bool(excess) and self._exceeds(max(excess), refusals)
+
+    def _list_sketches(self, connection: Connection) -> list[SealedSketch]:
+        """Return the sketches of every dataset, and of rows that wait."""
+        found = repository.list_sketches(connection)
+        known = {(one.dataset_id, one.version) for one in found}
+        for about, folder in repository.list_waiting_rows(connection):
+            if (about.dataset_id, about.version) not in known:
+                sealed = self.storage.read_sketch(folder)
+                key_id, text = sealed.get("key_id", ""), sealed.get("sealed", "")
+                found.append(SealedSketch(about.dataset_id, about.version, about.population, key_id, text))
+        return found
 
     def label(self, manifest_digest: str, snapshot: Snapshot, owner: str) -> str:
         """Return what two admins agree on: that these very rows, under this very manifest, are not the owner's."""
@@ -200,20 +262,22 @@ class LikenessService:
         secret = self.keys.secret(self._key_ids()[0], "threshold")
         return _draw_geometric(secret, b"+" + refusals) - _draw_geometric(secret, b"-" + refusals)
 
-    def _seal(self, key_id: str, about: Version, sketch: Sketch) -> str:
+    def _seal(self, key_id: str, about: Version, sketch: Sketch) -> SealedSketch:
         nonce = os.urandom(_NONCE_BYTES)
         cipher = AESGCM(self.keys.secret(key_id, "seal"))
         sealed = nonce + cipher.encrypt(nonce, sketch.to_bytes(), f"{about.dataset_id} {about.population}".encode())
-        return base64.b64encode(sealed).decode()
+        return SealedSketch(
+            about.dataset_id, about.version, about.population, key_id, base64.b64encode(sealed).decode()
+        )
 
-    def _open(self, connection: Connection, stored: SealedSketch) -> Sketch:
-        if not stored.key_id:
+    def _open(self, stored: SealedSketch) -> Sketch:
+        if not stored.sealed:
             raise SigningError(
                 f"the dataset {stored.dataset_id} has no sketch to compare with: its rows were not there when the "
                 "curator started; bring them back, and start it again"
             )
         try:
-            sealed = base64.b64decode(repository.read_sealed(connection, stored), validate=True)
+            sealed = base64.b64decode(stored.sealed, validate=True)
             cipher = AESGCM(self._secret(stored.key_id, "seal"))
             about = f"{stored.dataset_id} {stored.population}".encode()
             return Sketch.from_bytes(cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], about))
@@ -232,6 +296,11 @@ class LikenessService:
         if not keys:
             raise SigningError("the curator has no key yet")
         return [key.key_id for key in keys]
+
+
+def _put_digests(connection: Connection, about: Version, digests: dict[str, str]) -> None:
+    pads = -len(digests) % _DIGESTS
+    repository.put_digests(connection, about, digests | {secrets.token_hex(32): PAD for _ in range(pads)})
 
 
 def _draw_geometric(secret: bytes, label: bytes) -> int:

@@ -29,9 +29,7 @@ def bound_reading(manifest: Manifest, *, keeps_identifiers: bool = False) -> Bou
     person_bytes = _IDENTIFIED_BYTES if keeps_identifiers else _PERSON_BYTES
     persons = 0 if manifest.subject is None else manifest.row_capacity
     columns = max(len(manifest.columns) - _COLUMNS_FREE, 0)
-    memory = (
-        _MEMORY_BYTES + columns * _COLUMN_BYTES + persons * person_bytes
-    )
+    memory = _MEMORY_BYTES + columns * _COLUMN_BYTES + persons * person_bytes
     return Bounds(memory, _PROCESSOR_S + manifest.row_capacity // _ROWS_PER_SECOND)
 
 

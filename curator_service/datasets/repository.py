@@ -1,12 +1,12 @@
 """Queries of datasets."""
 
 import hashlib
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from sqlalchemy import and_, bindparam, delete, exists, func, insert, select, text, update
-from sqlalchemy.orm import aliased
+from sqlalchemy import and_, bindparam, delete, exists, func, insert, or_, select, text, update
 
 from curator_service.datasets.manifest import Manifest
 from curator_service.datasets.models import ChangeRow, DatasetRow, SketchRow, SnapshotRow, UnkeyedRow
@@ -19,6 +19,8 @@ from curator_service.privacy.accountant import ACCOUNTANTS, Accountant
 from curator_service.privacy.adjacency import Adjacency
 
 APPEND, REPLACE, ERASE, RETIRE = "append", "replace", "erase", "retire"
+PAD = f"pad_{'0' * 32}"
+"""In the place of a key, as long as its id: a digest that is random, and of nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,15 +122,13 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class SealedSketch:
-    """A sketch as it is stored: encrypted, under a secret of a key; of none there is no key.
-
-    What is stored of a version never changes, until it is deleted.
-    """
+    """A sketch as it is stored: encrypted, under a secret of a key."""
 
     dataset_id: str
     version: int
     population: str
     key_id: str
+    sealed: str
 
 
 _SELECT = select(
@@ -155,39 +155,33 @@ _FIND, _FIND_GRANTED = Statement(_BY_NAME), Statement(_BY_NAME.where(_GRANTED))
 _FIND_BY_ID, _FIND_BY_ID_GRANTED = Statement(_BY_ID), Statement(_BY_ID.where(_GRANTED))
 _LIST, _LIST_GRANTED = Statement(_IN_ORDER), Statement(_IN_ORDER.where(_GRANTED))
 _INSERT = InsertIfAbsent(DatasetRow)
-_EARLIER = aliased(SketchRow)
 _CLAIM_SNAPSHOT = InsertIfAbsent(SnapshotRow)
 _OWNERS_OF_SNAPSHOT = Statement(select(SnapshotRow.population).where(SnapshotRow.digest == bindparam("digest")))
-_KEYS_OF_SNAPSHOTS = Statement(select(SnapshotRow.key_id).distinct())
+_KEYS_OF_SNAPSHOTS = Statement(select(SnapshotRow.key_id).where(SnapshotRow.key_id != PAD).distinct())
+_SNAPSHOTS_OF = Statement(
+    select(SnapshotRow.digest, SnapshotRow.key_id).where(
+        SnapshotRow.dataset_id == bindparam("dataset_id"), SnapshotRow.key_id != PAD
+    )
+)
 _INSERT_SKETCH = InsertIfAbsent(SketchRow)
 _SKETCHES = Statement(
-    select(DatasetRow.id, SketchRow.version, DatasetRow.population, SketchRow.key_id)
+    select(DatasetRow.id, SketchRow.version, DatasetRow.population, SketchRow.key_id, SketchRow.sealed)
     .join(SketchRow, SketchRow.dataset_id == DatasetRow.id, isouter=True)
     .order_by(DatasetRow.id, SketchRow.version)
-)
-_SEALED = Statement(
-    select(SketchRow.sealed).where(
-        SketchRow.dataset_id == bindparam("dataset_id"), SketchRow.version == bindparam("version")
-    )
 )
 _REPLACED_WITH = (
     select(func.coalesce(func.max(ChangeRow.version), 1))
     .where(ChangeRow.dataset_id == bindparam("dataset_id"), ChangeRow.act == REPLACE)
     .scalar_subquery()
 )
-_OF_PRESENT_ROWS = and_(SketchRow.dataset_id == bindparam("dataset_id"), SketchRow.version >= _REPLACED_WITH)
-_FORGET_SKETCHES = Statement(delete(SketchRow).where(_OF_PRESENT_ROWS))
-_FORGET_LATER_SKETCHES = Statement(
-    delete(SketchRow).where(
-        _OF_PRESENT_ROWS,
-        SketchRow.version
-        > select(func.min(_EARLIER.version))
-        .where(_EARLIER.dataset_id == bindparam("dataset_id"), _EARLIER.version >= _REPLACED_WITH)
-        .scalar_subquery(),
-    )
+_OF_DATASET = SketchRow.dataset_id == bindparam("dataset_id")
+_OF_PRESENT_ROWS = and_(_OF_DATASET, SketchRow.version >= _REPLACED_WITH)
+_PRESENT_SKETCHES = Statement(
+    select(SketchRow.version, SketchRow.key_id, SketchRow.sealed).where(_OF_PRESENT_ROWS).order_by(SketchRow.version)
 )
-_FORGET_SKETCH_OF = Statement(
-    delete(SketchRow).where(SketchRow.dataset_id == bindparam("dataset_id"), SketchRow.version == bindparam("of"))
+_FORGET_SKETCHES = Statement(
+    # Below zero are those of rows that waited under an earlier version of this service.
+    delete(SketchRow).where(or_(_OF_PRESENT_ROWS, and_(_OF_DATASET, SketchRow.version < 0)))
 )
 _FORGET_SNAPSHOTS = Statement(delete(SnapshotRow).where(SnapshotRow.dataset_id == bindparam("dataset_id")))
 _FORGET_SNAPSHOT = Statement(
@@ -232,9 +226,27 @@ _CHANGES = Statement(
         ChangeRow.version,
     ).order_by(ChangeRow.dataset_id, ChangeRow.number)
 )
+_WAITING_ROWS = Statement(
+    select(ChangeRow.dataset_id, DatasetRow.population, ChangeRow.number, ChangeRow.content)
+    .join(DatasetRow, DatasetRow.id == ChangeRow.dataset_id)
+    .where(
+        ChangeRow.version.is_(None), or_(ChangeRow.act == APPEND, ChangeRow.act == REPLACE), DatasetRow.retired_at == ""
+    )
+    .order_by(ChangeRow.dataset_id, ChangeRow.number)
+)
 _LAST_CHANGE = Statement(select(func.max(ChangeRow.number)).where(ChangeRow.dataset_id == bindparam("dataset_id")))
 _APPLY_CHANGE = Statement(
     update(ChangeRow).where(ChangeRow.id == bindparam("change")).values(version=bindparam("made"))
+)
+_APPLY_CHANGES = Statement(
+    update(ChangeRow)
+    .where(
+        ChangeRow.dataset_id == bindparam("of"),
+        ChangeRow.version.is_(None),
+        ChangeRow.act != RETIRE,
+        ChangeRow.number <= bindparam("last"),
+    )
+    .values(version=bindparam("made"))
 )
 _PUT_BACK_CHANGE = Statement(
     update(ChangeRow)
@@ -311,9 +323,22 @@ def claim_snapshot(connection: Connection, digest: str, population: str, key_id:
     _CLAIM_SNAPSHOT.execute(connection, digest=digest, population=population, key_id=key_id, dataset_id=dataset_id)
 
 
-def forget_snapshots(connection: Connection, dataset_id: str, digests: Sequence[str]) -> None:
-    """Delete the keyed digests of a dataset's rows: those that were noted under it, and the named ones of none."""
-    _FORGET_SNAPSHOTS.execute(connection, dataset_id=dataset_id)
+def list_digests(connection: Connection, dataset_id: str) -> dict[str, str]:
+    """Return the keys of the keyed digests that were noted under a dataset."""
+    return dict(_SNAPSHOTS_OF.all(connection, dataset_id=dataset_id))
+
+
+def put_digests(connection: Connection, dataset: "Version", digests: Mapping[str, str]) -> None:
+    """Let keyed digests, with their keys, be those that are noted under a dataset, and no others."""
+    _FORGET_SNAPSHOTS.execute(connection, dataset_id=dataset.dataset_id)
+    of = {"population": dataset.population, "dataset_id": dataset.dataset_id}
+    _CLAIM_SNAPSHOT.execute_each(
+        connection, [{"digest": digest, "key_id": key_id, **of} for digest, key_id in digests.items()]
+    )
+
+
+def forget_unowned(connection: Connection, digests: Sequence[str]) -> None:
+    """Delete keyed digests that an earlier version noted under no dataset."""
     for digest in digests:
         _FORGET_SNAPSHOT.execute(connection, digest=digest)
 
@@ -323,38 +348,39 @@ def list_keys_of_snapshots(connection: Connection) -> list[str]:
     return [row[0] for row in _KEYS_OF_SNAPSHOTS.all(connection)]
 
 
-def insert_sketch(connection: Connection, about: Version, key_id: str, sealed: str) -> None:
+def insert_sketch(connection: Connection, sketch: SealedSketch) -> None:
     """Insert the sketch of a dataset's version, unless it has one."""
-    values = {"dataset_id": about.dataset_id, "version": about.version}
-    _INSERT_SKETCH.execute(connection, **values, key_id=key_id, sealed=sealed)
+    values = {"dataset_id": sketch.dataset_id, "version": sketch.version}
+    _INSERT_SKETCH.execute(connection, **values, key_id=sketch.key_id, sealed=sketch.sealed)
 
 
 def list_sketches(connection: Connection) -> list[SealedSketch]:
-    """Return the sketches of every dataset, the last of each last; one without a key where there is none."""
+    """Return the sketches of every dataset, the last of each last; empty texts where there is none."""
     return [
-        SealedSketch(name, version or 1, owner, key or "") for name, version, owner, key in _SKETCHES.all(connection)
+        SealedSketch(name, version or 1, owner, key or "", sealed or "")
+        for name, version, owner, key, sealed in _SKETCHES.all(connection)
     ]
 
 
-def read_sealed(connection: Connection, sketch: SealedSketch) -> str:
-    """Return the text of a sketch; an empty one if it is not there any more."""
-    found = _SEALED.first(connection, dataset_id=sketch.dataset_id, version=sketch.version)
-    return "" if found is None else str(found[0])
+def list_waiting_rows(connection: Connection) -> list[tuple[Version, str]]:
+    """Return rows that wait for a cut of a dataset that has not ended, as versions below zero, and their folders."""
+    return [
+        (Version(dataset_id, population, -number), json.loads(content)["folder"])
+        for dataset_id, population, number, content in _WAITING_ROWS.all(connection)
+    ]
 
 
-def forget_sketch_of(connection: Connection, dataset_id: str, version: int) -> None:
-    """Delete the sketch of a version, or of rows that wait: theirs is below zero."""
-    _FORGET_SKETCH_OF.execute(connection, dataset_id=dataset_id, of=version)
+def list_present_sketches(connection: Connection, about: Version) -> list[SealedSketch]:
+    """Return the sketches of the rows that a dataset has until now, not those of rows that were replaced before."""
+    found = _PRESENT_SKETCHES.all(connection, dataset_id=about.dataset_id)
+    return [
+        SealedSketch(about.dataset_id, version, about.population, key_id, sealed) for version, key_id, sealed in found
+    ]
 
 
 def forget_sketches(connection: Connection, dataset_id: str) -> None:
     """Delete the sketches of the rows that a dataset had until now, not those of rows that were replaced before."""
     _FORGET_SKETCHES.execute(connection, dataset_id=dataset_id)
-
-
-def forget_later_sketches(connection: Connection, dataset_id: str) -> None:
-    """Delete the sketches of the rows that a dataset had until now, but for the first: others came to its people."""
-    _FORGET_LATER_SKETCHES.execute(connection, dataset_id=dataset_id)
 
 
 def list_unkeyed(connection: Connection) -> dict[str, str]:
@@ -464,3 +490,8 @@ def list_waiting(connection: Connection, dataset_id: str) -> list[Change]:
 def apply_change(connection: Connection, change_id: str, version: int) -> None:
     """Note which version a change has made."""
     _APPLY_CHANGE.execute(connection, change=change_id, made=version)
+
+
+def apply_changes(connection: Connection, dataset_id: str, last: int, version: int) -> None:
+    """Note which version the changes of a dataset's rows have made that waited, up to a number."""
+    _APPLY_CHANGES.execute(connection, of=dataset_id, last=last, made=version)

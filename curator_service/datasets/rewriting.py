@@ -38,6 +38,8 @@ _NOBODY = np.void(bytes(SIZE))
 
 _ROW_S, _CODE_S, _NUMBER_S, _PRODUCT_S = 1.5e-6, 0.14e-6, 16e-9, 0.2e-9
 """What a cut needs on the reference machine for a row, each of its codes, its terms, and its products of two terms."""
+_FILES_S = 0.25
+"""What it is made to take beside: files are opened and made durable, more of them where rows came."""
 _HEADROOM = 2
 
 
@@ -45,7 +47,7 @@ def cut_duration_s(manifest: Manifest) -> float:
     """Return how long a cut is made to take on the reference machine, from public numbers, in seconds."""
     codes, terms = count_parts(len(manifest.columns)), len(cached_design(manifest.cacheable).terms)
     row_s = _ROW_S + codes * _CODE_S + terms * _NUMBER_S + terms**2 * _PRODUCT_S
-    return _HEADROOM * manifest.row_capacity * row_s
+    return _FILES_S + _HEADROOM * manifest.row_capacity * row_s
 
 
 @dataclass(frozen=True, slots=True)

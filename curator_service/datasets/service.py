@@ -115,7 +115,7 @@ class DatasetService:
         self.database = database
         self.ledger = ledger
         self.storage = storage
-        self.likeness = LikenessService(ledger.guard.keys)
+        self.likeness = LikenessService(ledger.guard.keys, storage)
         self.now = now
         self.calendar = Calendar(schedule, now)
         self.kinds = list(kinds)
@@ -265,7 +265,7 @@ class DatasetService:
         compared: Compared = {}
         with suppress(SigningError), self.database.read() as connection:  # below it is told what cannot be compared
             others = self._list_others(connection, manifest, snapshot)
-            self.likeness.compare(connection, manifest.population, snapshot, others=others, compared=compared)
+            self.likeness.compare(connection, manifest.population, snapshot, compared, others=others)
         with self.ledger.unit() as ledger:
             # Two that are registered at once do not see each other: the second one looks when the first is committed.
             repository.lock_registrations(ledger.connection)
@@ -363,7 +363,8 @@ class DatasetService:
             raise RegistrationError(f"the dataset {manifest.name!r} exists")
         digests = [snapshot.source_digest, snapshot.values_digest]
         self.likeness.record(connection, Version(dataset_id, manifest.population), digests, snapshot.sketch)
-        self.storage.publish(dataset_id, about)
+        self.storage.describe(dataset_id, about)
+        self.storage.publish(dataset_id)
         return dataset, receipt
 
     def start(self) -> list[str]:
@@ -390,7 +391,7 @@ class DatasetService:
     def _take_over(self, known: list[Dataset]) -> None:
         with self.database.read() as connection:
             unkeyed = {name: json.loads(text) for name, text in repository.list_unkeyed(connection).items()}
-            sketched = {sketch.dataset_id for sketch in repository.list_sketches(connection) if sketch.key_id}
+            sketched = {sketch.dataset_id for sketch in repository.list_sketches(connection) if sketch.sealed}
         for dataset in known:
             if dataset.is_retired:
                 continue

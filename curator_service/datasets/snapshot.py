@@ -50,6 +50,8 @@ ABOUT = "snapshot.json"
 """What is kept beside the rows."""
 INCOMING = ".incoming-"
 """Begins the names of folders that nobody has registered: what a killed process left of them is swept."""
+SKETCH = "sketch.json"
+"""What the people of rows that wait are recognised by, sealed."""
 REPORT = "report.json"
 """Counts and warnings for the operator; no route reads it."""
 _UNREGISTERED, _LOCK, _CUTTING = "unregistered", ".lock", ".cutting"
@@ -292,9 +294,23 @@ class Storage:
     def _staging(self, dataset_id: str) -> Path:
         return self.root / f"{INCOMING}{dataset_id}"
 
-    def publish(self, dataset_id: str, about: About) -> None:
+    def describe(self, dataset_id: str, about: About, sketch: Mapping[str, Any] | None = None) -> None:
+        """Write what is kept beside the rows of a snapshot that has no name yet; of rows that wait, a sealed sketch."""
+        staging = self._staging(dataset_id)
+        if sketch is not None:
+            _write_json(staging / SKETCH, sketch)
+        write_about(staging, about)
+
+    def read_sketch(self, dataset_id: str) -> dict[str, str]:
+        """Return the sealed sketch of rows that wait; nothing where it is gone."""
+        try:
+            found: dict[str, str] = json.loads((self.root / dataset_id / SKETCH).read_bytes())
+        except _UNREADABLE:
+            return {}
+        return found
+
+    def publish(self, dataset_id: str) -> None:
         """Give a whole snapshot its name, durably."""
-        write_about(self._staging(dataset_id), about)
         self._staging(dataset_id).rename(self.root / dataset_id)
         sync(self.root)
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from curator_service.datasets import repository
 from curator_service.datasets.erasures import ErasureLog
+from curator_service.datasets.likeness import Marks
 from curator_service.datasets.parts import RowsUnreadable
 from curator_service.datasets.pseudonyms import CMAC
 from curator_service.datasets.repository import APPEND, ERASE, REPLACE, RETIRE, Change, Dataset, Version
@@ -37,6 +38,9 @@ from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.selftest import SelfTestError
 
 log = logging.getLogger("curator_service")
+
+RECALL_S = 0.1
+"""What looking for erasures that were lost is made to take on the reference machine, in seconds."""
 
 
 class ChangeError(ValueError):
@@ -58,6 +62,16 @@ class Waiting:
     dataset: Dataset
     change: Change
     due: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A version that is written, but for its name: its commitment, its marks, and the changes that made it."""
+
+    commitment: str
+    marks: Marks
+    acts: frozenset[str]
+    last: int
 
 
 class _Overtaken(Exception):
@@ -155,8 +169,12 @@ class VersionService:
                 change = self._ask(ledger.connection, dataset, act, content, actor)
                 waiting = Version(dataset.id, dataset.population, -change.number)
                 digests = [snapshot.source_digest, snapshot.values_digest]
-                self.datasets.likeness.record(ledger.connection, waiting, digests, snapshot.sketch)
-                self.storage.publish(folder, about)
+                likeness = self.datasets.likeness
+                likeness.record_digests(ledger.connection, waiting, digests)
+                # In the folder, so that a cut deletes as much of the database whether rows came or not.
+                sealed = likeness.seal(waiting, snapshot.sketch)
+                self.storage.describe(folder, about, {"key_id": sealed.key_id, "sealed": sealed.sealed})
+                self.storage.publish(folder)
                 return change
 
             again = dataset if act == APPEND and manifest.subject is None else None
@@ -235,18 +253,19 @@ class VersionService:
             repository.forget_cuts(connection)  # of every dataset, that its moment tells nothing
         return again
 
+    def _recall_lost(self) -> None:
+        """Do what is written down, whatever became of its row; nobody waits for it where no row was touched."""
+        with self.database.read() as connection:
+            lost = self._list_lost(connection, [self.erasures])
+        if lost:
+            with self.database.begin() as connection:
+                self._recall(connection, [self.erasures])
+
     def _recall(self, connection: Connection, logs: Sequence[ErasureLog]) -> int:
-        """Ask again for what was written down, was not done, and waits no more as it was asked; return how much."""
+        """Ask again for what was lost; return how much."""
         repository.lock_registrations(connection)  # what is being written down is in the database afterwards
-        asked = {change.id: change for log_of_host in logs for change in log_of_host.read()}
-        known = {change.id: change for change in repository.list_changes(connection)}
-        live = [found for found in repository.list_datasets(connection, granted_to=None) if not found.is_retired]
-        done = {dataset.id: self._list_erasures(dataset) for dataset in live}
-        again = [
-            change
-            for change in asked.values()
-            if change.id not in done.get(change.dataset_id, [change.id]) and known.get(change.id) != change
-        ]
+        again = self._list_lost(connection, logs)
+        known = {change.id for change in repository.list_changes(connection)}
         for change in again:
             if change.id in known:
                 repository.put_back_change(connection, change)
@@ -255,6 +274,18 @@ class VersionService:
             self.erasures.add(renumbered)
             repository.insert_change(connection, renumbered)
         return len(again)
+
+    def _list_lost(self, connection: Connection, logs: Sequence[ErasureLog]) -> list[Change]:
+        """Return what was written down, was not done, and waits no more as it was asked."""
+        asked = {change.id: change for log_of_host in logs for change in log_of_host.read()}
+        known = {change.id: change for change in repository.list_changes(connection)}
+        live = [found for found in repository.list_datasets(connection, granted_to=None) if not found.is_retired]
+        done = {dataset.id: self._list_erasures(dataset) for dataset in live}
+        return [
+            change
+            for change in asked.values()
+            if change.id not in done.get(change.dataset_id, [change.id]) and known.get(change.id) != change
+        ]
 
     def _list_erasures(self, dataset: Dataset) -> tuple[str, ...]:
         """Return the erasures that the rows of a dataset are without; none while they are gone."""
@@ -346,8 +377,8 @@ class VersionService:
             due = [dataset for dataset in self._list_open() if self.due(dataset) <= timestamp(self.now())]
             if due:
                 self._check_engine()
-                with self.database.begin() as connection:  # what is written down is done, whatever became of its row
-                    self._recall(connection, [self.erasures])
+                with self.ending_after(RECALL_S):
+                    self._recall_lost()
             for dataset in due:
                 try:
                     done.append(self.cut(dataset))
@@ -370,20 +401,35 @@ class VersionService:
 
     def cut(self, dataset: Dataset) -> Dataset:
         """Write the next version of a dataset, or let it end."""
-        asked = self._list_waiting(dataset.id)
-        waiting = [change for change in asked if change.act != RETIRE]
         folder = f"{dataset.id}.{secrets.token_hex(6)}"
         with self.datasets.writing(folder):
             with self.ending_after(cut_duration_s(dataset.manifest)):
-                written = self._rewrite(dataset, folder, waiting)
+                asked = self._list_waiting(dataset.id)
+                prepared = self._prepare(dataset, folder, [change for change in asked if change.act != RETIRE])
+                self.database.write_back()
             with self.ledger.unit() as ledger:
-                cut, receipt = self._publish(ledger, dataset, folder, written, waiting)
+                cut, receipt = self._publish(ledger, dataset, folder, prepared)
             self.storage.confirm(folder)
         self.ledger.guard.anchor_before_send(receipt, just_written=True)
         self.database.forget_deleted()
         log.info("dataset %s: version %d", cut.name, cut.version)
         ends = next((change for change in asked if change.act == RETIRE), None)
         return cut if ends is None else self._end(cut, ends)
+
+    def _prepare(self, dataset: Dataset, folder: str, waiting: list[Change]) -> "_Prepared":
+        """Write the rows of a version, and all that does not have the same size whatever was asked."""
+        written, version = self._rewrite(dataset, folder, waiting), dataset.version + 1
+        done = (*self._list_erasures(dataset), *(change.id for change in waiting if change.act == ERASE))
+        about = About(written.persons, (written.part,), secrets.token_hex(32), version, done)
+        self.storage.describe(folder, about)
+        former: list[str] = []
+        with suppress(RowsUnreadable):
+            former = [part.values_digest for part in self.storage.about(dataset.folder).parts]
+        with self.database.read() as connection:
+            of = Version(dataset.id, dataset.population, version)
+            marks = self.datasets.likeness.mark(connection, of, written.part.values_digest, written.sketch, former)
+        last = max((change.number for change in waiting), default=0)
+        return _Prepared(about.commitment, marks, frozenset(change.act for change in waiting), last)
 
     def _rewrite(self, dataset: Dataset, folder: str, waiting: list[Change]) -> Rewritten:
         rows = list_rows(dataset, waiting)
@@ -397,17 +443,14 @@ class VersionService:
         )
         return rewrite(self.storage, folder, plan, self.datasets.likeness.sketcher())
 
-    def _publish(
-        self, ledger: Ledger, dataset: Dataset, folder: str, written: Rewritten, waiting: list[Change]
-    ) -> tuple[Dataset, Receipt]:
+    def _publish(self, ledger: Ledger, dataset: Dataset, folder: str, prepared: "_Prepared") -> tuple[Dataset, Receipt]:
+        """Make a version the present one: the same statements and bytes, whatever has changed."""
         version, moment = dataset.version + 1, self.calendar.last
-        done = (*self._list_erasures(dataset), *(change.id for change in waiting if change.act == ERASE))
-        about = About(written.persons, (written.part,), secrets.token_hex(32), version, done)
-        payload = _name(dataset) | {"snapshot": about.commitment, "version": str(version), "time": moment}
+        payload = _name(dataset) | {"snapshot": prepared.commitment, "version": str(version), "time": moment}
         receipt = ledger.note(dataset.population, "dataset", payload)
         cut = replace(
             dataset,
-            commitment=about.commitment,
+            commitment=prepared.commitment,
             folder=folder,
             version=version,
             sequence=receipt.signed.checkpoint.sequence,
@@ -415,31 +458,12 @@ class VersionService:
         )
         if not repository.put_version(ledger.connection, cut, dataset.commitment):
             raise _Overtaken
-        acts = {change.act for change in waiting}
-        if acts:
-            self._remember(ledger.connection, dataset, written, acts)
-        for change in waiting:
-            repository.apply_change(ledger.connection, change.id, version)
-            repository.forget_sketch_of(ledger.connection, dataset.id, -change.number)
-        self.storage.publish(folder, about)
+        of = Version(dataset.id, dataset.population, version)
+        asked = {"is_forgetting": ERASE in prepared.acts, "is_replaced": REPLACE in prepared.acts}
+        self.datasets.likeness.renew(ledger.connection, of, prepared.marks, **asked)
+        repository.apply_changes(ledger.connection, dataset.id, prepared.last, version)
+        self.storage.publish(folder)
         return cut, receipt
-
-    def _remember(self, connection: Connection, dataset: Dataset, written: Rewritten, acts: set[str]) -> None:
-        """Keep what the people of the rows are recognised by, without whom is forgotten.
-
-        People of rows that were replaced have been charged: their sketch stays, unless somebody of them is erased. So
-        does the first sketch where rows came, for that of a registration is of raw values, beyond bounds too.
-        """
-        likeness = self.datasets.likeness
-        if ERASE in acts:
-            digests: list[str] = []
-            with suppress(RowsUnreadable):
-                digests = [part.values_digest for part in self.storage.about(dataset.folder).parts]
-            likeness.forget(connection, dataset.id, digests)
-        elif REPLACE not in acts:
-            repository.forget_later_sketches(connection, dataset.id)
-        version = Version(dataset.id, dataset.population, dataset.version + 1)
-        likeness.record(connection, version, [written.part.values_digest], written.sketch)
 
     def _end(self, dataset: Dataset, change: Change) -> Dataset:
         """Let a dataset end; what it is recognised by stays, for its people were charged."""

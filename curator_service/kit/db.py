@@ -448,6 +448,12 @@ class Database:
             command.downgrade(config, revision)
             connection.commit()
 
+    def write_back(self) -> None:
+        """Bring what the embedded database's log holds into its file, as far as that waits for nobody."""
+        if self.is_sqlite:
+            with self.read() as connection:
+                connection.run("PRAGMA wal_checkpoint(PASSIVE)")
+
     def forget_deleted(self) -> None:
         """Empty the embedded database's log, which holds pages as they were; as far as nobody reads them now."""
         if self.is_sqlite:

@@ -151,6 +151,7 @@ class TooManyRequests(Problem):
 
     def __init__(self, detail: str, *, retry_after_s: int) -> None:
         super().__init__(detail, headers={"Retry-After": str(retry_after_s)})
+        self.retry_after_s = retry_after_s
 
 
 class Unavailable(Problem):

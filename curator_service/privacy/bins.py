@@ -54,4 +54,5 @@ def find_bins(stored: StoredArray, cuts: IntArray) -> IntArray:
     passed = np.zeros(len(stored), dtype=np.int64)  # cuts at or below each value
     for k in reversed(range(halvings)):
         passed += (padded.take(passed + (2**k - 1)) <= stored).astype(np.int64) << k
-    return np.where(passed < len(cuts), passed, 0) - 1
+    passed *= passed < len(cuts)
+    return passed - 1

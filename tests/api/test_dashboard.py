@@ -12,12 +12,13 @@ from typing import Any, ClassVar
 import pytest
 from dashboard_worlds import MARKUP, ORIGIN, PEOPLE, Person, furnished_world, text_of, token_of
 from starlette.routing import Route
-from support import World, body
+from support import World, body, open_world
 
 from curator_service.backup import write_backup
 from curator_service.dashboard.browser import own_address
 from curator_service.dashboard.pages.populations import months_between
 from curator_service.dashboard.repository import list_entries_that_say
+from curator_service.dashboard.sessions import form_token
 from curator_service.identity.policy import POLICY, Role
 from curator_service.ledger.schemas import render_amount
 from curator_service.permits.spending import By, list_spent, write_csv
@@ -295,9 +296,55 @@ class TestSession:
         assert answer.status_code == 503
         assert "private keys are not here" in text_of(answer.text)
 
+    def test_the_oldest_of_one_person_ends_where_there_are_as_many_as_may_be(
+        self, both: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("curator_service.dashboard.sessions.SESSIONS_MAX", 2)
+        other = Person(both, "ben")
+        opened = []
+        for _ in range(3):
+            both.clock.advance(seconds=1)
+            opened.append(Person(both, "ada", app=other.app))
+        assert [self.is_in(person) for person in (*opened, other)] == [False, True, True, True]
+
+    def test_whoever_has_none_writes_nothing_by_signing_out(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        stranger, made_up = Person(world), "A" * 43
+        headers = {"Cookie": f"{COOKIE}={made_up}"}
+        with monkeypatch.context() as watched:
+            watched.setattr(stranger.app.state.curator.database, "begin", None)
+            answer = stranger.post("/admin/sign-out", {"form_token": form_token(made_up)}, headers=headers)
+        assert answer.headers["location"] == "/admin/sign-in"
+
     def test_a_backup_holds_no_session_so_that_none_comes_back(self, world: World, tmp_path: Path) -> None:
         Person(world, "ada")
         assert "browser_sessions" not in write_backup(world.curator, tmp_path / "backup.tar")["rows"]
+
+
+class TestRates:
+    def test_who_asks_for_many_pages_is_told_when_to_look_again_and_nobody_else_is(self, tmp_path: Path) -> None:
+        with open_world(tmp_path, requests_per_minute=5) as world:
+            ada = Person(world, "ada")  # signing in is one of them
+            ben = Person(world, "ben", app=ada.app)
+            assert [ada.get("/admin").status_code for _ in range(4)] == [200] * 4
+            answer = ada.get("/admin/keys")
+            assert (answer.status_code, 1 <= int(answer.headers["retry-after"]) <= 12) == (429, True)
+            assert f"Open this page again in {answer.headers['retry-after']} s" in text_of(answer.text)
+            assert 'aria-label="Pages"' in answer.text  # within the frame of every page
+            assert "Idempotency-Key" not in answer.text
+            # Another session is not another person; a program of the same person, and other people, are served.
+            assert Person(world, app=ada.app).sign_in(world.tokens["ada"]).status_code == 429
+            assert ada._api.get("/v1/keys", token=world.tokens["ada"]).status_code == 200
+            assert ben.get("/admin").status_code == 200
+
+    def test_a_form_beyond_the_rate_does_nothing(self, tmp_path: Path) -> None:
+        with open_world(tmp_path, requests_per_minute=2) as world:
+            world.add_token("olga", Role.PRIVACY_OFFICER)
+            person, before = Person(world, "olga"), world.account().limit
+            form = {"form_token": token_of(person.get("/admin")), "notion": "mu", "mu": "0.1", "reason": "less"}
+            assert person.post("/admin/populations/town/limit", form).status_code == 429
+            assert world.account().limit == before
 
 
 class TestForms:

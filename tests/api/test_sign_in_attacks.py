@@ -3,6 +3,7 @@
 import json
 import re
 import threading
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,14 +15,28 @@ import pytest
 from dashboard_worlds import ORIGIN, Person, text_of
 from issuers import ISSUER, T, claims, provider, public_jwk, sign
 from patience import scaled
-from sign_in_worlds import CLIENT, OFFICER, OTHER, SESSION, SIGN_IN, Place, begin, is_in, open_place, refused
+from sign_in_worlds import (
+    CLIENT,
+    OFFICER,
+    OTHER,
+    SESSION,
+    SIGN_IN,
+    Place,
+    begin,
+    is_in,
+    open_place,
+    refused,
+    said_in,
+    secret_of,
+    tampered,
+)
 from support import open_world
 
 from curator_service.dashboard.sessions import BrowserSessions, SignInRefused, hash_of
 from curator_service.dashboard.sign_ins import Answer
 from curator_service.identity.oidc.providers import IdentityProviders
 from curator_service.identity.policy import Role
-from curator_service.kit.limiter import RateLimiter
+from curator_service.kit.limiter import FailureLimiter, RateLimiter
 
 LIMIT = "/admin/populations/town/limit"
 LOWERED = {"notion": "mu", "mu": "0.1", "epsilon": "", "reason": "less"}
@@ -57,6 +72,12 @@ def led(answer: httpx.Response) -> str:
     found = re.search(r'href="(https://login[^"]+)"', answer.text)
     assert found is not None, text_of(answer.text)
     return found[1].replace("&amp;", "&")
+
+
+def forge(person: Person, cookie: str) -> None:
+    """Put another text into the cookie of a browser's sign-in."""
+    (kept,) = [one for one in person.cookies.jar if one.name == SIGN_IN]
+    kept.value = cookie
 
 
 def send_cookies(person: Person, address: str, *cookies: bytes) -> httpx.Response:
@@ -117,23 +138,39 @@ class TestRows:
         assert sessions.find_kept(session) is None
 
     @pytest.mark.parametrize(
-        "change",
-        ["began_at = '2026-03-01T12:00:00+14:00'", "began_at = '2026-03-01T11:50:01Z'", "next_address = '/admin/keys'"],
+        ("place_of", "written"),
+        [
+            (2, "2026-03-01T12:00:00+14:00"),
+            (2, "2026-03-01T11:50:01Z"),
+            (1, "other"),
+            (3, ""),
+            (4, "https://evil.test/"),
+        ],
     )
-    def test_a_sign_in_that_somebody_changed_is_none(self, place: Place, change: str) -> None:
+    def test_a_sign_in_that_somebody_changed_is_none(self, place: Place, place_of: int, written: str) -> None:
         """One that seems to have begun earlier would take what the provider asked this morning for what it asks now."""
         person = stale(place)
         address = led(person.submit("/admin/populations/town", LIMIT, **LOWERED))
-        place.world.sql(f"UPDATE sign_ins SET {change}")
+        said, proof = said_in(person), person.cookies[SIGN_IN].partition(".")[2]
+        said[place_of] = written
+        forge(person, f"{urlsafe_b64encode(json.dumps(said).encode()).rstrip(b'=').decode()}.{proof}")
         answer = place.issuer.sign_in(address.replace("prompt=login", ""), groups=OFFICER, auth_time=T - 600)
         refused(person.arrive(answer), "not the answer to a sign-in")
         led(person.submit("/admin/populations/town", LIMIT, **LOWERED))
+
+    @pytest.mark.parametrize("cookie", ["A" * 43, ".", "e30.", "W10.x", "bnVsbA.x", "W1tb.x", "\xe9.x", "WyIiLCIiXQ.x"])
+    def test_a_cookie_that_was_never_made_here_is_none(self, place: Place, cookie: str) -> None:
+        answer = place.issuer.sign_in(begin(place.person()))
+        sent = f"{SIGN_IN}={cookie}".encode("latin-1")
+        refused(send_cookies(place.person(), answer, sent), "not the answer to a sign-in")
 
     def test_a_sign_in_elsewhere_is_not_made_one_for_an_open_session(self, place: Place) -> None:
         """An officer signs in at one machine; the session that was left open at another one does not become fresh."""
         left, elsewhere = stale(place), place.person()
         address = begin(elsewhere)
-        place.world.sql(f"UPDATE sign_ins SET session_hash = '{hash_of(left.cookies[SESSION])}'")
+        said, proof = said_in(elsewhere), elsewhere.cookies[SIGN_IN].partition(".")[2]
+        said[3] = hash_of(left.cookies[SESSION])
+        forge(elsewhere, f"{urlsafe_b64encode(json.dumps(said).encode()).rstrip(b'=').decode()}.{proof}")
         refused(elsewhere.arrive(place.issuer.sign_in(address, groups=OFFICER)), "not the answer to a sign-in")
         led(left.submit("/admin/populations/town", LIMIT, **LOWERED))
 
@@ -240,13 +277,14 @@ class TestFreshness:
 
     def test_strangers_at_the_same_address_keep_no_officer_from_an_approval(self, place: Place) -> None:
         person = stale(place)
-        place.curator.sign_ins.rate = RateLimiter(3, "sign-ins", now=lambda: 0.0)
-        for _ in range(3):
-            begin(place.person())
-        assert place.person().get("/admin/sign-in/hospital").status_code == 429
-        for _ in range(3):
-            led(person.submit("/admin/populations/town", LIMIT, **LOWERED))
-        assert person.submit("/admin/populations/town", LIMIT, **LOWERED).status_code == 429
+        held = FailureLimiter(RateLimiter(3, "failures", now=lambda: 0.0), place.curator.failures.failure)
+        object.__setattr__(place.curator, "failures", held)
+        stranger = place.person()
+        answer = place.issuer.sign_in(begin(stranger))
+        for status in (403, 403, 403, 429):
+            assert stranger.arrive(tampered(answer, state="x")).status_code == status
+        address = led(person.submit("/admin/populations/town", LIMIT, **LOWERED))
+        assert person.arrive(place.issuer.sign_in(address, groups=OFFICER)).status_code == 200
 
     def test_of_two_workers_one_redeems_an_answer(self, either: Place) -> None:
         person = either.person()
@@ -297,7 +335,7 @@ def test_no_log_has_what_completes_a_sign_in(place: Place, caplog: pytest.LogCap
     caplog.set_level("DEBUG")
     person = place.person()
     address = begin(person)
-    asked, secret = dict(parse_qsl(urlsplit(address).query)), person.cookies[SIGN_IN]
+    asked, secret = dict(parse_qsl(urlsplit(address).query)), secret_of(person)
     answer = place.issuer.sign_in(address, groups=OFFICER, auth_time=T - 3600)
     code = dict(parse_qsl(urlsplit(answer).query))["code"]
     refused(person.arrive(answer.replace("iss=", "iss=x")), "does not hold")

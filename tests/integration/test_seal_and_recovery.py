@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import tarfile
 import threading
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -55,8 +56,9 @@ from curator_service.container import make_curator
 from curator_service.identity.policy import Role
 from curator_service.kit.clock import timestamp
 from curator_service.kit.db import SchemaError
-from curator_service.ledger.chain.entries import SignedCheckpoint
+from curator_service.ledger.chain.entries import SignedCheckpoint, canonical
 from curator_service.ledger.trust.anchor import Anchor
+from curator_service.ledger.trust.client_checkpoints import CheckpointInvalid
 from curator_service.ledger.trust.guard import LedgerUnverified
 from curator_service.ledger.trust.recovery import Reconciliation, ReconciliationError, reconcile
 from curator_service.privacy.accountant import Price
@@ -509,6 +511,41 @@ def test_a_genuine_checkpoint_of_any_age_is_fine(both: World) -> None:
         assert api.get(BUDGET_OF, headers=seen(head)).status_code == 200  # the worker knows keys made since it began
     assert start(both) == ""
     assert api.post(RELEASES, json=box(fresh=True), key="last", headers=seen(heads[-1])).status_code == 201
+
+
+def spelled(checkpoint: dict[str, Any], blanks: int) -> str:
+    """Return a header that says a checkpoint in other letters: JSON takes any number of blanks."""
+    return base64.urlsafe_b64encode((" " * blanks + canonical(checkpoint)).encode()).decode()
+
+
+def test_a_checkpoint_is_not_remembered_once_for_each_way_to_spell_it(used: World) -> None:
+    checkpoints = used.curator.ledger.client_checkpoints
+    head = head_of(used.api())
+    forged = head | {"signature": "A" * 40_000}
+
+    def send(blanks: int) -> None:
+        checkpoints.receive(spelled(head, blanks), "town")
+        with pytest.raises(CheckpointInvalid):
+            checkpoints.receive(spelled(forged | {"limit": str(blanks)}, 0), "town")
+
+    send(40_000)
+    tracemalloc.start()
+    for blanks in range(40_001, 40_201):
+        send(blanks)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 1_000_000  # 200 texts have twenty times as much
+
+
+def test_what_a_client_saw_is_written_down_once_however_it_is_spelled(used: World) -> None:
+    go_back_behind_the_anchor(used)
+    later = checkpoint_of(Anchor(used.settings.anchor_folder).read()["town"].payload)
+    begin_anew(used)
+    checkpoints = serve(used).app.state.curator.ledger.client_checkpoints
+    before = len(Anchor(used.settings.anchor_folder).log())
+    for blanks in range(5):
+        checkpoints.receive(spelled(later, blanks), "town")
+    assert len(Anchor(used.settings.anchor_folder).log()) == before + 1
 
 
 @pytest.mark.parametrize("reads_first", [False, True], ids=["a purchase", "a read"])

@@ -20,7 +20,7 @@ _NO_COOKIE = (
     "Your browser did not send back the cookie of this form. Signing in needs HTTPS, or a browser on the curator's own "
     "machine, and cookies."
 )
-_TOO_MANY = "Too many sign-ins were begun or have failed from your address. Try again in a minute."
+_TOO_MANY = "Too many sign-ins have failed from your address, or wait. Try again in a minute."
 
 
 async def serve(request: Request, answer: Answer) -> Response:
@@ -78,6 +78,7 @@ async def sign_in(request: Request) -> Response:
         sessions, token = services.get(BrowserSessions), form.get(TOKEN, [""])[0].strip()
         with services.failures.watch(browser.peer, f"Bearer {token}"):
             entrance = sessions.enter(token)
+        services.pages.take(entrance.principal.id)
         session = sessions.begin(entrance)
         before = browser.cookie(SESSION)
         if before:  # whoever signs in again is somebody else, perhaps
@@ -98,7 +99,9 @@ async def sign_out(request: Request) -> Response:
         session_id = browser.cookie(SESSION)
         if not browser.is_own_form() or not matches(session_id, browser.form().get(FORM_TOKEN, [""])[0]):
             raise SignInRefused("Nothing was done. Open a page anew and sign out from there.")
-        services.get(BrowserSessions).end(session_id)
+        sessions = services.get(BrowserSessions)
+        if sessions.find(session_id):  # anybody can make up an id and its form: that writes nothing
+            sessions.end(session_id)
         response = go_to("/admin/sign-in")
         response.headers.append("set-cookie", browser.set_cookie(SESSION, ""))
         return response

@@ -39,8 +39,8 @@ async def begin(request: Request, name: str) -> Response:
         if services.get(BrowserSessions).find(browser.cookie(SESSION)):
             return go_to(next_address)
         with services.requests.place(_WORKED_ON):
-            address, secret = services.get(ProviderSignIns).begin(name, browser.peer, next_address)
-        return set_sign_in(go_to(address), browser, secret)
+            address, begun = services.get(ProviderSignIns).begin(name, next_address)
+        return set_sign_in(go_to(address), browser, begun)
 
     return await serve(request, answer)
 
@@ -54,12 +54,14 @@ async def complete(request: Request, name: str) -> Response:
     """
 
     def answer(browser: Browser, services: Services) -> Response:
-        secret = browser.cookie(SIGN_IN)
+        begun, sign_ins = browser.cookie(SIGN_IN), services.get(ProviderSignIns)
         try:
-            if not secret:
-                raise SignInRefused(_NO_COOKIE.format(services.get(ProviderSignIns).public_url))
-            with services.failures.watch(browser.peer, secret), services.requests.place(_WORKED_ON):
-                session, next_address = services.get(ProviderSignIns).complete(name, secret, _read(browser))
+            if not begun:
+                raise SignInRefused(_NO_COOKIE.format(sign_ins.public_url))
+            # Strangers behind the same address keep nobody out who has a session.
+            source = sign_ins.find_session(begun) or browser.peer
+            with services.failures.watch(source, begun), services.requests.place(_WORKED_ON):
+                session, next_address = sign_ins.complete(name, begun, _read(browser))
         except Problem as problem:
             return _arrive(browser, int(problem.status), fault=say(problem))
         response = _arrive(browser, address=own_address(next_address))

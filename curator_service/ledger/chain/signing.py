@@ -56,14 +56,19 @@ def _endorsed_text(key: PublicKey) -> bytes:
     return _KEY_DOMAIN + canonical(payload).encode()
 
 
-@lru_cache(maxsize=1024)
 def verifies(public_key: str, signature: str, message: bytes) -> bool:
     """Tell whether a base64 signature is that of a base64 public key on a message."""
     try:
-        _read_public_key(public_key).verify(base64.b64decode(signature, validate=True), message)
+        _verify(public_key, signature, message)
     except (ValueError, InvalidSignature):
         return False
     return True
+
+
+@lru_cache(maxsize=1024)
+def _verify(public_key: str, signature: str, message: bytes) -> None:
+    """Raise where a signature does not hold: so it is not remembered, and nobody fills the memory with their texts."""
+    _read_public_key(public_key).verify(base64.b64decode(signature, validate=True), message)
 
 
 @lru_cache(maxsize=64)

@@ -2,18 +2,20 @@
 
 import base64
 import binascii
+from collections import OrderedDict
 from contextlib import suppress
 from http import HTTPStatus
 
 from pydantic_core import from_json
 
 from curator_service.kit.problems import Problem
-from curator_service.ledger.chain.entries import SignedCheckpoint
+from curator_service.ledger.chain.entries import Checkpoint, SignedCheckpoint
 from curator_service.ledger.trust.anchor import AnchorError
 from curator_service.ledger.trust.contradictions import find_contradiction
 from curator_service.ledger.trust.guard import Guard
 
-_KNOWN_MAX = 10_000
+KEPT_MAX = 10_000
+"""Checkpoints that contradict the ledger which a process remembers; each was signed, and is of a lost history."""
 
 
 class CheckpointInvalid(Problem):
@@ -35,7 +37,7 @@ class ClientCheckpoints:
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
-        self._signed: set[str] = set()
+        self._kept: OrderedDict[Checkpoint, None] = OrderedDict()
 
     def receive(self, text: str | None, population: str) -> None:
         """Compare the ledger with a checkpoint that a client sends, and seal the curator if it is behind.
@@ -57,23 +59,28 @@ class ClientCheckpoints:
         guard, signed = self._guard, _read(text, population)
         seen = signed.checkpoint
         verifier = guard.keys.verifier(knowing=seen.key_id)
-        if text not in self._signed and not verifier.holds(seen, signed.signature):
+        if not verifier.holds(seen, signed.signature):
             raise CheckpointInvalid(
                 "The checkpoint in `Curator-Checkpoint` is not signed by any key of this curator. Either it is of "
                 "another curator, or its keys were replaced: compare `GET /v1/keys` with the key that you know."
             )
-        is_new = text not in self._signed
-        if len(self._signed) < _KNOWN_MAX:
-            self._signed.add(text)
         with guard.database.read() as connection:
             fault = find_contradiction(connection, signed, verifier, guard.trust.holds)
         if not fault:
             guard.anchor.notice(seen)
             return
         guard.seal(f"{fault}, which a client has seen, signed by this curator")
-        if is_new:
-            with suppress(AnchorError):  # it is evidence: a reconciliation reads it there
-                guard.anchor.keep(signed)
+        self._keep(signed)
+
+    def _keep(self, signed: SignedCheckpoint) -> None:
+        """Write evidence down once, however it was spelled and however often it is sent: a reconciliation reads it."""
+        if signed.checkpoint in self._kept:
+            return
+        self._kept[signed.checkpoint] = None
+        if len(self._kept) > KEPT_MAX:
+            self._kept.popitem(last=False)
+        with suppress(AnchorError):
+            self._guard.anchor.keep(signed)
 
 
 def _read(text: str, population: str) -> SignedCheckpoint:

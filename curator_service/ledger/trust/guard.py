@@ -138,6 +138,15 @@ class Guard:
             self.seal(reason)
         return reason
 
+    def compact_anchor(self) -> None:
+        """Keep the anchor short while this process runs; under a seal every line may be evidence, and stays."""
+        if self.reason():
+            return
+        try:
+            self.inspection.compact_anchor()
+        except (AnchorError, SigningError) as error:
+            log.error("%s", error)  # noqa: TRY400 -- the message says it all
+
     def check_attested(self, population: str, entry: StoredEntry) -> None:
         """Check that an entry is one of this curator's before anything is served on it; seal the curator if not.
 

@@ -58,7 +58,9 @@ class DerivedColumn(Column):
                 whole = to_stored(values.numbers, self.lower, self.upper)
             else:
                 whole = values.numbers.astype(np.int32)
-            part[:] = np.where(values.present, whole, np.int32(MISSING))  # the same work, however many are missing
+            # By arithmetic: `np.where` takes longer where a processor cannot foresee which values are missing.
+            np.multiply(whole, values.present, out=part)
+            part += np.logical_not(values.present) * np.int32(MISSING)
         return found
 
     def state(self) -> object:

@@ -127,7 +127,8 @@ def _cut(tree: Call, numbers: Floats) -> Floats:
 
 def _put_first(tree: Call, codes: Floats) -> Floats:
     place = levels_of(tree.arguments[0]).index(str(tree.parameters[0]))
-    return np.where(codes == place, 0.0, codes + (codes < place))
+    found: Floats = (codes + (codes < place)) * (codes != place)
+    return found
 
 
 _OF_LEVELS: Mapping[str, Callable[[Call, Floats], Floats]] = {"in": _is_in, "cut": _cut, "reference": _put_first}

@@ -348,7 +348,8 @@ def test_a_decision_has_the_noise_of_the_threshold_and_its_own(world: World) -> 
             return [self.drawn]
 
     noise, steps = Stub(), likeness._UNIT
-    service = LikenessService(world.curator.datasets.likeness.keys, noise)
+    known = world.curator.datasets.likeness
+    service = LikenessService(known.keys, known.storage, noise)
     for i, drawn in enumerate([0, 0, 900, -900, 5 * steps]):
         noise.drawn = drawn
         least = EXCESS * steps + service._draw_threshold(b"%d" % i) - drawn
