@@ -201,15 +201,12 @@ class ReleasePublisher:
 
     def _compute_in_steps(self, prepared: Prepared, draws: IntArray, job: Reservation) -> NoisyStatistics:
         """Compute at a public pace; where the job ends meanwhile, at the next public step but one."""
-
-        def work(is_stopped: Callable[[], bool]) -> NoisyStatistics:
-            try:
-                return self._compute(prepared, draws, is_stopped)
-            finally:
-                self.database.give_back()  # a thread of its own does this
-
         try:
-            return self.response_timer.work_in_steps(work, prepared.duration_s, lambda: self._has_ended(job))
+            return self.response_timer.work_in_steps(
+                lambda is_stopped: self._compute(prepared, draws, is_stopped),
+                prepared.duration_s,
+                lambda: self._has_ended(job),
+            )
         except Stopped:
             self._check_open(job)
             raise

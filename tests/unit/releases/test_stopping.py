@@ -32,7 +32,7 @@ class Simulation:
         self.now_s = 7.0
         self.ends_s = [self.now_s + end for end in accumulate(tiles_s)]
         self.cancelled_s = self.now_s + cancelled_s
-        self.told_s: float | None = None
+        self.looked_s = 0.0
 
     def monotonic(self) -> float:
         return self.now_s
@@ -40,24 +40,19 @@ class Simulation:
     def sleep(self, span_s: float) -> None:
         self.now_s += span_s
 
-    def is_cancelled(self) -> bool:
-        return self.now_s >= self.cancelled_s
-
     def begin(self, work: Callable[[], Callable[[], bool]]) -> Any:
-        is_stopped = work()
+        self.is_stopped = work()
+        return SimpleNamespace(done=lambda: self.now_s >= self.left_s(), result=lambda: "sums")
 
-        def left_s() -> float:
-            """Return when the pass leaves the thread: after its last tile, or after the one in which it was told."""
-            if is_stopped() and self.told_s is None:
-                self.told_s = self.looked_s
-            told_s = self.ends_s[-1] if self.told_s is None else self.told_s
-            return next(end for end in self.ends_s if end >= min(told_s, self.ends_s[-1]))
-
-        return SimpleNamespace(done=lambda: self.now_s >= left_s(), result=lambda: "sums")
+    def left_s(self) -> float:
+        """Return when the pass leaves the thread: after its last tile, or after the one in which it is told to stop."""
+        if not self.is_stopped():
+            return self.ends_s[-1]
+        return next((end for end in self.ends_s if end >= self.looked_s), self.ends_s[-1])
 
     def look(self) -> bool:
-        self.looked_s = self.now_s
-        return self.is_cancelled()
+        self.looked_s = self.now_s  # the last time is that at which it is told
+        return self.now_s >= self.cancelled_s
 
     def freed_s(self, monkeypatch: pytest.MonkeyPatch) -> float:
         """Return when the next job begins."""
@@ -70,6 +65,7 @@ class Simulation:
             assert self.now_s >= self.cancelled_s
         else:
             assert self.now_s - start >= SPAN_S
+        assert self.now_s >= self.left_s()  # one pass at a time
         return self.now_s - start
 
 
