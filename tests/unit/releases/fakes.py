@@ -39,7 +39,7 @@ from curator_service.releases.preparation import Prepared, prepare
 from curator_service.releases.publisher import ReleasePublisher
 from curator_service.releases.rendering import outline_of, render_answer
 from curator_service.releases.repository import KnownKey, StoredRelease
-from curator_service.releases.stopping import Stopped
+from curator_service.releases.stopping import StoppableKernel, Stopped
 from curator_service.releases.submission import Submission
 
 MOMENT = "2026-03-01T12:00:00Z"
@@ -401,8 +401,10 @@ class Stage:
         self.take("draw")
         return [UNIT**2] * len(scales)
 
-    def sum_rows(self, _dataset: Dataset, kernel: FilledKernel) -> ExactSums:
+    def sum_rows(self, _dataset: Dataset, kernel: FilledKernel | StoppableKernel) -> ExactSums:
         self.take("sum")
+        if isinstance(kernel, StoppableKernel) and kernel.is_stopped():
+            raise Stopped
         return ExactSums(UNIT**2 * np.arange(1, kernel.width + 1))
 
     place, attending = _span("place", "leave place"), _span("attend", "attend no more")
@@ -420,7 +422,7 @@ class Stage:
                 return work(lambda: False)
             self.cancels_at_work()
             assert is_unwanted()
-            raise Stopped
+            return work(lambda: True)
 
     @contextmanager
     def queue_place(self, _job_id: str, _principal_id: str, _expected_s: float) -> Iterator[SimpleNamespace]:
