@@ -19,7 +19,7 @@ HEADROOM = 6
 """How many times what its tiles need in a cache a pass is made to take: reading them adds up to a half, which leaves
 four times for processors that others use."""
 STEPS, STEP_LEAST_S = 16, 0.25
-"""Steps of a public time, at whose ends work that nobody wants any more may end, and the least length of one."""
+"""Most steps of a public time, at whose ends work that nobody wants any more may end, and the least length of one."""
 
 _T = TypeVar("_T")
 
@@ -86,28 +86,31 @@ class ResponseTimer:
         ------
         Stopped
         """
-        start, end = time.monotonic(), duration_s * self.factor
-        if end <= 0:
+        start, span = time.monotonic(), duration_s * self.factor
+        if span <= 0:
             return work(lambda: False)
-        step, look, stopping = max(end / STEPS, STEP_LEAST_S), 1, threading.Event()
+        end, look, stopping = max(1, min(STEPS, int(span / STEP_LEAST_S))), 1, threading.Event()  # in steps
+        step = span / end
         under_way = begin(lambda: work(stopping.is_set))
-        while True:
-            _sleep_until(start + min(end, look * step))
-            if end <= look * step:
-                if under_way.done():
-                    return under_way.result()
-                end *= 2
-            else:
-                look += 1
-                if stopping.is_set():
+        try:
+            while True:
+                at = min(look, end)
+                _sleep_until(start + at * step)
+                if at == end:
+                    if under_way.done():
+                        return under_way.result()
+                    end *= 2
+                elif stopping.is_set():
                     if under_way.done():
                         raise Stopped
                 elif is_unwanted():
                     stopping.set()
-            passed = time.monotonic() - start  # a look may take long: what it was too late for comes at the next one
-            while end < passed:
-                end *= 2
-            look = max(look, int(passed / step) + 1)
+                passed = (time.monotonic() - start) / step  # where a look takes long, what it was too late for is later
+                while end < passed:
+                    end *= 2
+                look = max(at, int(passed)) + 1
+        finally:
+            stopping.set()  # what was left for an error is not worked on for nothing
 
 
 def begin(work: Callable[[], _T]) -> Future[_T]:

@@ -99,6 +99,22 @@ def test_work_that_nobody_cancels_ends_at_its_public_time(monkeypatch: pytest.Mo
         assert Simulation(tiles, float("inf")).freed_s(monkeypatch) == pytest.approx(ends_s)
 
 
+@pytest.mark.parametrize("span_s", [0.01, 0.3, 0.7501, 1.0, 3.99, 100.0 / 3])
+def test_work_of_any_length_that_is_done_ends_at_its_public_time_though_looks_take_long(
+    monkeypatch: pytest.MonkeyPatch, span_s: float
+) -> None:
+    simulation = Simulation([0.001], float("inf"))
+    monkeypatch.setattr(response_time, "time", simulation)
+    monkeypatch.setattr(response_time, "begin", simulation.begin)
+
+    def look() -> bool:
+        simulation.now_s += 0.2
+        return False
+
+    ResponseTimer().work_in_steps(lambda is_stopped: is_stopped, span_s, look)
+    assert simulation.now_s == pytest.approx(7.0 + span_s)
+
+
 def test_short_work_has_no_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     simulation = Simulation([0.001], 0.0)
     monkeypatch.setattr(response_time, "time", simulation)
@@ -120,6 +136,15 @@ def test_work_runs_in_a_thread_of_its_own_and_gives_what_it_gives(fails: bool) -
             timer.work_in_steps(work, 0.01, lambda: False)
     else:
         assert timer.work_in_steps(work, 0.01, lambda: False) == 7
+
+
+def test_work_that_is_left_for_an_error_is_told_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    simulation = Simulation(FAST, 0.0)
+    monkeypatch.setattr(response_time, "time", simulation)
+    monkeypatch.setattr(response_time, "begin", simulation.begin)
+    with pytest.raises(ZeroDivisionError):
+        ResponseTimer().work_in_steps(lambda is_stopped: is_stopped, SPAN_S, lambda: bool(1 // 0))
+    assert simulation.is_stopped()
 
 
 # --- The pass
