@@ -17,6 +17,8 @@ from curator_service.ledger.trust.anchor import Anchor, AnchorError
 from curator_service.ledger.trust.inspection import Inspection
 
 log = logging.getLogger("curator_service")
+SEEN_BY_CLIENT = "which a client has seen, signed by this curator"
+"""How the reason of a seal ends where a client brought a checkpoint of another history, while the curator ran."""
 
 
 class LedgerUnverified(Problem):
