@@ -21,6 +21,7 @@ ACCOUNTANT, DESIGN, LATTICE, MECHANISMS, PLANNING, ROWS, SAMPLERS, SENSITIVITY, 
         "statistics",
     )
 )
+PASS_WORK = "tests/unit/datasets/test_pass_work.py"
 EXPRESSIONS, SELECTION = "tests/unit/privacy/test_expressions.py", "tests/unit/privacy/test_selection.py"
 MARGINALS = "tests/unit/privacy/test_marginals_sensitivity.py"
 COMBINATIONS, SCORES = (f"tests/unit/privacy/test_{name}.py" for name in ("combinations", "score_sensitivity"))
@@ -300,6 +301,21 @@ MUTANTS = (
             "np.rint((values.numbers - (self.lower + self.upper) / 2) / ((self.upper - self.lower) / 2) * 2**30)",
         ),
         tests=(f"{EXPRESSIONS}::test_a_computed_value_beyond_its_bounds_becomes_the_bound",),
+    ),
+    _mutant(
+        "a pass over the filled rows alone",
+        "datasets/engines/numpy.py",
+        (
+            "            return sum_range(kernel, rows, 0, rows.capacity)\n",
+            "            return sum_range(kernel, rows, 0, sum(part.rows for part in rows.parts))\n",
+        ),
+        tests=(PASS_WORK,),
+    ),
+    _mutant(
+        "a public time of a score that forgets its directions",
+        "kinds/score/kernel.py",
+        ("        return terms * (count + 1) + meat", "        return terms * 2 + meat"),
+        tests=(PASS_WORK,),
     ),
     _mutant(
         "a condition dropped",

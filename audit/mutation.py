@@ -21,7 +21,7 @@ ROUNDS = 1500
 """Releases per cell of a mutant: half of an audit's, which is enough for each of them."""
 
 _KEPT = {"CURATOR_TEST_POSTGRES_URL", "CURATOR_TEST_TIME_SCALE"}
-_COPIED = ("analyst_client", "audit", "curator_service", "migrations", "tests", "pyproject.toml")
+_COPIED = ("analyst_client", "audit", "bench", "curator_service", "migrations", "tests", "pyproject.toml")
 _PYTEST = (
     *("-m", "pytest", "-q", "--no-header", "--tb=line", "-p", "no:cacheprovider"),
     "--hypothesis-profile=first_failure",

@@ -56,6 +56,7 @@ _CUTS_EVERY_S = 20.0
 _USES_EVERY_S = 60.0
 _PROPOSALS_EVERY_S = 60.0
 _ANSWERS_EVERY_S = 60.0
+_ANCHOR_EVERY_S = 600.0
 _DECISIONS = (LimitRequest, PopulationRequest, DecisionRequest, PermitRequest)
 _TOKENS = (RotationRequest, TokenRequest)
 _DESCRIPTION = """Noisy sufficient statistics of patients' rows, each charged to the privacy budget of its population.
@@ -115,6 +116,7 @@ def create_app(
         Periodic("the last uses of tokens", curator.identity.write_uses, _USES_EVERY_S),
         Periodic("the ends of proposals", _ending_proposals(curator, now), _PROPOSALS_EVERY_S),
         Periodic("the stored answers", curator.releases.check_stored, _ANSWERS_EVERY_S),
+        Periodic("the anchor", curator.ledger.guard.compact_anchor, _ANCHOR_EVERY_S),
     ]
 
     def start() -> None:

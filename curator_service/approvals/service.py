@@ -418,6 +418,18 @@ class ApprovalService:
             raise SecondAdminNeeded(f"Whoever {what} cannot approve. {doubt}")
         self._check_tokens(ledger, people, approved_by, what)
 
+    def check_two(self, first: Principal, second: Principal, populations: Collection[str]) -> None:
+        """Check that a second person may approve what a first one asks for at the machine, and populations gain by.
+
+        Raises
+        ------
+        SecondAdminNeeded
+        """
+        with self.ledger.unit() as ledger:
+            self.check_second(ledger, [first.id], second.id, "asked")
+            for population in populations:
+                self._check_tokens(ledger, self.list_spenders(ledger.connection, population), second.id, "gains")
+
     def _check_tokens(self, ledger: Ledger, people: Collection[str], approved_by: str, what: str) -> None:
         repository.lock(ledger.connection, REGISTER)  # a token that is being made comes before or after this
         made = list_attested(ledger.connection, REGISTER, "token", ledger.trust.holds, about=("principal", people))

@@ -44,6 +44,7 @@ from curator_service.kit.spelling import is_unicode
 from curator_service.ledger.chain.signing import SigningError
 from curator_service.ledger.service import PopulationError
 from curator_service.ledger.trust.anchor import AnchorError
+from curator_service.ledger.trust.histories import HistoryError
 from curator_service.ledger.trust.recovery import ReconciliationError
 from curator_service.permits.service import PermitError
 from curator_service.privacy.selftest import SelfTestError, run_self_test
@@ -81,6 +82,7 @@ _ERRORS = (
     AnchorError,
     BackupError,
     ReconciliationError,
+    HistoryError,
     PoolerError,
     SchemaError,
     FileNotFoundError,

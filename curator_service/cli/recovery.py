@@ -1,6 +1,7 @@
 """Commands of keys, backups and recovery."""
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
@@ -8,14 +9,27 @@ import typer
 from rich.table import Table
 
 from curator_service.backup import read_backup, rehearse, write_backup
-from curator_service.cli.common import AsJson, actor, emit, escape, fail, open_curator, out, read_settings, refusals
+from curator_service.cli.common import (
+    AsJson,
+    actor,
+    authenticate_admin,
+    emit,
+    escape,
+    fail,
+    open_curator,
+    out,
+    read_settings,
+    refusals,
+)
 from curator_service.cli.ledger import verdict_table, verify_one
+from curator_service.container import Curator
 from curator_service.kit.clock import timestamp, utc_now
 from curator_service.kit.milestones import Milestone, note
 from curator_service.ledger.chain.entries import SignedCheckpoint
 from curator_service.ledger.chain.verification import REGISTER
 from curator_service.ledger.schemas import render_key
 from curator_service.ledger.trust.anchor import Anchor
+from curator_service.ledger.trust.histories import History, read_histories
 from curator_service.ledger.trust.recovery import reconcile
 from curator_service.permits.service import Permit, render_permit
 from curator_service.privacy.conversions import UNITS_PER_ONE
@@ -76,6 +90,19 @@ def restore(
         bool,
         typer.Option(help="An anchor is gone, and so is its curator: write off all that was left of each budget."),
     ] = False,
+    history: Annotated[
+        Path | None,
+        typer.Option(
+            help="A backup of a copy that was served with this curator's keys: what it charged is counted instead of "
+            "what it states as spent. Takes two privacy officers, and the copy's --anchor."
+        ),
+    ] = None,
+    token: Annotated[
+        str | None, typer.Option(envvar="CURATOR_TOKEN", help="With --history: token of a privacy officer.")
+    ] = None,
+    second_token: Annotated[
+        str | None, typer.Option(envvar="CURATOR_SECOND_TOKEN", help="With --history: that of another one.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Restore a backup, reconcile the ledger with anchors and receipts, or both.
@@ -83,12 +110,14 @@ def restore(
     A curator whose database was restored by other means is reconciled in the same way, without a file.
     """
     if rehearse_only:
-        if file is None or reconcile_too or receipts or anchors or anchor_lost:
+        if file is None or reconcile_too or receipts or anchors or anchor_lost or history:
             fail("a rehearsal is of one backup, and reconciles nothing: curator restore --rehearse FILE")
         _rehearse(file, as_json=as_json)
         return
     if file is None and not reconcile_too:
         fail("name a backup to restore, or say --reconcile, or both")
+    if history is not None and (not reconcile_too or anchor_lost):
+        fail("--history goes with --reconcile, and not with --anchor-lost, which writes off all that was left")
     result: dict[str, object] = {}
     with open_curator(current_schema=file is None, creates=file is not None) as curator:
         if file is not None:
@@ -98,12 +127,17 @@ def restore(
             return
         curator.keys.recover(timestamp(utc_now()))
         result["erasures_asked_again"] = curator.versions.recall_erasures(anchors or [])
+        people, histories = {"actor": actor()}, {}
+        if history is not None:
+            histories = _read_histories(curator, history)
+            people = _find_two(curator, token, second_token, histories)
         done = reconcile(
             curator.ledger,
             [_read_receipt(path) for path in receipts or []],
             [_read_anchor(folder) for folder in anchors or []],
-            actor=actor(),
             anchor_lost=anchor_lost,
+            histories=histories,
+            **people,
         )
         names = {chain.name: chain for chain in curator.ledger.list_chains()}
         curator.datasets.start()
@@ -153,6 +187,29 @@ def _rehearse(file: Path, *, as_json: bool) -> None:
         out.print(f"{escape(needed)}; a rehearsal needs none", soft_wrap=True)
     if not all(result["ok"] for result in results):
         raise typer.Exit(1)
+
+
+def _read_histories(curator: Curator, file: Path) -> dict[str, History]:
+    """Read a copy's backup as a rehearsal does, with its answers and rows: nothing of it is kept."""
+    with rehearse(read_settings(), file) as (other, _about):
+        for result in (verify_one(other, population.name) for population in other.ledger.list_populations()):
+            if not result["ok"]:
+                fail(f"{file} does not hold: the ledger of {result['population']!r} is broken at {result['reason']}")
+        return read_histories(curator.ledger, other.ledger)
+
+
+def _find_two(
+    curator: Curator, token: str | None, second_token: str | None, populations: Collection[str]
+) -> dict[str, str]:
+    """Return the two privacy officers who say that a second history was this one, and has ended."""
+    first = authenticate_admin(curator, token or _ask("Privacy officer's token"))
+    second = authenticate_admin(curator, second_token or _ask("Another privacy officer's token"))
+    curator.approvals.check_two(first, second, populations)
+    return {"actor": first.id, "approved_by": second.id}
+
+
+def _ask(what: str) -> str:
+    return str(typer.prompt(what, hide_input=True, err=True))
 
 
 def _list_active(permits: list[Permit]) -> Table:

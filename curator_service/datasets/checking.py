@@ -3,6 +3,8 @@
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from curator_service.datasets.batches import SourceBatch
 from curator_service.datasets.manifest import Manifest
 from curator_service.datasets.persons import Persons
@@ -10,7 +12,7 @@ from curator_service.datasets.reading import bound_reading, read_apart
 from curator_service.datasets.repeats import KeyWatch
 from curator_service.datasets.report import Fault, GatheredFaults, Report, Reporter
 from curator_service.datasets.sources.base import IngestError, Progress, Source
-from curator_service.datasets.sources.coding import CodedBatch, iterate_rows
+from curator_service.datasets.sources.coding import CodedBatch, are_known, iterate_rows
 
 
 def check_rows(manifest: Manifest, source: Source, progress: Progress = lambda _rows, _share: None) -> Report:
@@ -59,14 +61,13 @@ def _check_rows(manifest: Manifest, source: Source, progress: Progress) -> dict[
         faults.add(f"{rows:,} rows are more than the row_capacity of {manifest.row_capacity:,}", None)
     if persons is None:
         return reporter.finish(rows, rows, rows, faults.list_all()).render()
-    counted = len(persons.find_counted()) if whose else 0
-    return reporter.finish(rows, persons.count, counted + rows - whose, faults.list_all()).render()
+    counted = len(persons.find_counted()) + rows - whose
+    return reporter.finish(rows, persons.count, counted, faults.list_all()).render()
 
 
 def _add_persons(persons: Persons, batch: SourceBatch) -> int:
     """Take in the rows whose subject is known, and return how many these are."""
-    subjects = batch.subjects or ()
-    known = [row for row, subject in enumerate(subjects) if subject]
-    if known:
-        persons.add([subjects[row] for row in known], {name: one[known] for name, one in batch.stored.items()})
-    return len(known)
+    assert batch.pseudonyms is not None
+    known = are_known(batch.subjects)
+    persons.add(batch.pseudonyms[known], {name: one[known] for name, one in batch.stored.items()})
+    return int(np.count_nonzero(known))

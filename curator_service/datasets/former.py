@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from curator_service.datasets.batches import MARK, Batch, SourceBatch
+from curator_service.datasets.batches import MARK, Batch, RowMarks, SourceBatch
 from curator_service.datasets.manifest import Manifest
 from curator_service.datasets.parts import Part, RowsUnreadable
 from curator_service.datasets.snapshot import ABOUT, INCOMING, About, write_about, write_part
 from curator_service.datasets.sources.base import IngestError
 from curator_service.kit.files import sync
-from curator_service.privacy.lattice import MISSING, IntArray
+from curator_service.privacy.lattice import MISSING
 
 _ROWS, _GRAM = "rows.parquet", "gram.npy"
 _READ_ROWS = 2**15
@@ -83,7 +83,7 @@ def holds(folder: Path, manifest: Manifest, commitment: str) -> bool:
 
 
 def _write_part(folder: Path, target: Path, manifest: Manifest) -> Part:
-    return write_part(target, manifest, _read_batches(folder, manifest), lambda: _find_counted(folder, manifest))
+    return write_part(target, manifest, _read_batches(folder, manifest), lambda _: _find_counted(folder, manifest))
 
 
 def _remove_parts(folder: Path) -> None:
@@ -119,11 +119,13 @@ def _read_batches(folder: Path, manifest: Manifest) -> Iterator[SourceBatch]:
         yield SourceBatch(stored, None, count)
 
 
-def _find_counted(folder: Path, manifest: Manifest) -> IntArray | None:
+def _find_counted(folder: Path, manifest: Manifest) -> RowMarks | None:
     if manifest.subject is None:
         return None
     marks = np.concatenate([stored[MARK] for stored, _count in _read(folder, [MARK])])
-    return np.flatnonzero(marks == 1)
+    counted = RowMarks(len(marks))
+    counted.set(np.flatnonzero(marks == 1))
+    return counted
 
 
 def _read(folder: Path, columns: Sequence[str]) -> Iterator[Batch]:

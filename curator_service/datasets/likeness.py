@@ -36,7 +36,9 @@ from curator_service.kit.db import Connection
 from curator_service.ledger.chain.signing import KeyRing, SigningError
 from curator_service.privacy.samplers import Distribution, NoiseSource, SystemNoise
 
-_NONCE_BYTES = 12
+_NONCE_BYTES, _NONCE_CHARACTERS = 12, 16
+Compared = dict[tuple[str, int, str], float]
+"""By how much rows have more in common with each sketch than chance explains, by its dataset, version and nonce."""
 REFUSAL_EPSILON = Fraction(1)
 """What one refusal, and all that was accepted since the one before, tell at most of a person who is there or not."""
 _UNIT = 2**10
@@ -158,6 +160,7 @@ class LikenessService:
         *,
         refusals: bytes,
         others: Collection[str] = (),
+        compared: Compared | None = None,
     ) -> str | None:
         """Return another population that has these rows, or nearly; None if none is found.
 
@@ -171,6 +174,8 @@ class LikenessService:
             What all refusals so far are, in short: with each the threshold changes.
         others : collection of str
             Populations of other people, as is known: nothing is compared with theirs.
+        compared : dict, optional
+            What `compare` found of these rows: only what was stored since is compared.
 
         Raises
         ------
@@ -182,12 +187,43 @@ class LikenessService:
                 for owner in repository.list_owners(connection, self.key_digest(key_id, digest)):
                     if owner != population and owner not in others:
                         return owner
+        compared = {} if compared is None else compared
+        excess = self.compare(connection, population, snapshot, compared, others=others)
+        return next((owner for owner in sorted(excess) if self._exceeds(excess[owner], refusals)), None)
+
+    def compare(
+        self,
+        connection: Connection,
+        population: str,
+        snapshot: Snapshot,
+        compared: Compared,
+        *,
+        others: Collection[str] = (),
+    ) -> dict[str, float]:
+        """Compare rows with the sketches of other populations that they were not compared with yet.
+
+        That takes some milliseconds for each: most of it is done before others have to wait.
+
+        Returns
+        -------
+        dict of str to float
+            By how much rows have more in common with each population than chance explains: for `find_owner` alone,
+            which adds noise.
+
+        Raises
+        ------
+        SigningError
+            As for `find_owner`.
+        """
         excess: dict[str, float] = {}
         for stored in self._list_sketches(connection):
             if stored.population != population and stored.population not in others:
-                found = self._open(stored).find_excess(snapshot.sketch)
+                which = stored.dataset_id, stored.version, stored.sealed[:_NONCE_CHARACTERS]
+                if which not in compared:
+                    compared[which] = self._open(stored).find_excess(snapshot.sketch)
+                found = compared[which]
                 excess[stored.population] = max(found, excess.get(stored.population, found))
-        return next((owner for owner in sorted(excess) if self._exceeds(excess[owner], refusals)), None)
+        return excess
 
     def is_known(self, connection: Connection, dataset_id: str, snapshot: Snapshot, *, refusals: bytes) -> bool:
         """Tell whether rows are those of a dataset, or nearly; `refusals` as for `find_owner`."""

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Self
 
 import numpy as np
 
-from curator_service.datasets.batches import MARK, Batch
+from curator_service.datasets.batches import MARK, Batch, RowMarks
 from curator_service.datasets.pseudonyms import SIZE, PseudonymArray
 from curator_service.privacy.lattice import IntArray, StoredArray
 
@@ -194,7 +194,7 @@ class PartWriter:
 
     def __init__(self, folder: Path, part_id: str, columns: Sequence[str], capacity: int) -> None:
         self._path = folder / f"{part_id}.rows"
-        self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         self._id, self._columns, self._capacity = part_id, tuple(columns), capacity
         self._digests = {name: hashlib.sha256() for name in columns}
         self._subjects_path = folder / f"{part_id}.subjects"
@@ -233,13 +233,21 @@ class PartWriter:
             written = os.pwrite(self._descriptor, content, place)
             content, place = content[written:], place + written
 
-    def finish(self, counted: IntArray | None = None) -> Part:
+    def read(self, rows: IntArray) -> dict[str, StoredArray]:
+        """Return the numbers of rows that were written, one by one: of few."""
+        found = {name: np.empty(len(rows), _NUMBER) for name in self._columns}
+        for j, numbers in enumerate(found.values()):
+            for i, row in enumerate(rows.tolist()):
+                _read(self._descriptor, numbers[i : i + 1], j * self._capacity + row)
+        return found
+
+    def finish(self, counted: RowMarks | None = None) -> Part:
         """Mark rows, fill columns up to the capacity with zeros, written and not skipped, and make all of it durable.
 
         Parameters
         ----------
-        counted : ndarray of int64, optional
-            The rows that count, in order; all of them, if they are not given.
+        counted : RowMarks, optional
+            The rows that count; all of them, if they are not given.
         """
         last = len(self._columns)
         for start in range(0, self._capacity, _FILLED):
@@ -248,8 +256,7 @@ class PartWriter:
             if counted is None:
                 marks[:rows] = 1
             else:
-                low, high = np.searchsorted(counted, (start, start + rows))
-                marks[counted[low:high] - start] = 1
+                marks[:rows] = counted.read(start, rows)
                 self._digests.setdefault(MARK, hashlib.sha256()).update(marks[:rows].data)
             self._write(marks, last, start)
         zeros = np.zeros(_FILLED, dtype=_NUMBER)

@@ -1,12 +1,13 @@
 """Pseudonyms: who a stored row is of, for whoever has the curator's private key and the person's identifier.
 
-A pseudonym is HMAC-SHA256 of the folded identifier, cut to 16 bytes, under a secret of a private key of this curator:
-without the key nobody can try identifiers. Identifiers are not stored, or encrypted under a second key that is kept
-elsewhere, where the operator names one: see `reidentification`.
+A pseudonym is AES-256-CMAC of the folded identifier under a secret of a private key of this curator: without the key
+nobody can try identifiers. Datasets of earlier versions keep theirs, which are HMAC-SHA256, cut to 16 bytes.
+Identifiers are not stored, or encrypted under a second key that is kept elsewhere, where the operator names one: see
+`reidentification`.
 """
 
 import hmac
-from collections.abc import Sequence
+import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,8 +15,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from curator_service.kit.cmac import Cmac
+
+CMAC = "cmac:"
+"""Stands before the id of a key whose pseudonyms are AES-256-CMAC; without it they are HMAC-SHA256."""
 SIZE = 16
-"""Bytes of a pseudonym: two of 10⁹ persons have the same one with a probability below 10⁻²⁰."""
+"""Bytes of a pseudonym: two of 10⁹ persons have the same one with a probability below 10⁻¹⁹."""
 
 PseudonymArray = npt.NDArray[np.void]
 
@@ -27,14 +32,20 @@ class Pseudonymiser:
     Attributes
     ----------
     key_id : str
-        The private key whose secret it uses.
+        The private key whose secret it uses, and how: see `CMAC`.
     secret : bytes
+        32 bytes.
     """
 
     key_id: str
     secret: bytes = field(repr=False)
 
-    def make(self, subjects: Sequence[str]) -> PseudonymArray:
+    @classmethod
+    def for_once(cls) -> "Pseudonymiser":
+        """Return one whose pseudonyms tell persons apart within one reading of rows."""
+        return Pseudonymiser(CMAC, secrets.token_bytes(32))
+
+    def make(self, subjects: pa.Array) -> PseudonymArray:
         """Return the pseudonym of each folded identifier.
 
         Returns
@@ -42,14 +53,29 @@ class Pseudonymiser:
         ndarray of void, shape (n,)
             16 bytes each.
         """
-        encoded = pa.array(subjects, pa.string()).dictionary_encode()
-        digests = [hmac.digest(self.secret, who.encode(), "sha256")[:SIZE] for who in encoded.dictionary.to_pylist()]
-        made: PseudonymArray = np.frombuffer(b"".join(digests), dtype=f"V{SIZE}")
-        pseudonyms: PseudonymArray = made.take(encoded.indices.to_numpy(zero_copy_only=False))
-        return pseudonyms
+        if self.key_id.startswith(CMAC):
+            return Cmac(self.secret).make(*find_texts(subjects))
+        digests = (hmac.digest(self.secret, who.encode(), "sha256")[:SIZE] for who in subjects.to_pylist())
+        return np.frombuffer(b"".join(digests), f"V{SIZE}")
+
+    @property
+    def keeps_identifiers(self) -> bool:
+        """Whether `remember` keeps whose pseudonyms are."""
+        return False
 
     def check(self) -> None:
         """Check that what `remember` takes is there, before rows are read."""
 
-    def remember(self, folder: Path, subjects: Sequence[str], pseudonyms: PseudonymArray) -> None:
+    def remember(self, folder: Path, subjects: pa.Array, pseudonyms: PseudonymArray) -> None:
         """Keep whose pseudonyms these are, in a dataset's folder: without a key to turn them back, nothing is kept."""
+
+
+def find_texts(texts: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the bytes that texts lie in, and where each begins and ends."""
+    _, places, content = texts.buffers()
+    if not len(texts) or content is None:
+        return np.empty(0, np.uint8), *(np.zeros(len(texts), np.int64),) * 2
+    bounds = np.frombuffer(places, np.int32)[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
+    held = np.frombuffer(content, np.uint8)[bounds[0] : bounds[-1]]
+    bounds -= bounds[0]
+    return held, bounds[:-1], bounds[1:]

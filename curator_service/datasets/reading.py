@@ -10,22 +10,26 @@ from curator_service.kit.apart import Bounds, Told, WorkEnded, WorkRefused, work
 _MEMORY_BYTES = 2**29
 _COLUMNS_FREE, _COLUMN_BYTES = 16, 2**24
 """Columns within `_MEMORY_BYTES`, and what each further one needs at most: batches have up to 50,000 rows of it."""
-_PERSON_BYTES = 2**9
+_PERSON_BYTES, _IDENTIFIED_BYTES = 2, 2**9
+"""For each row: what is looked through at once of persons, and whose identifier was written already."""
 _PROCESSOR_S = 600
 _ROWS_PER_SECOND = 500
 """Of rows as wide as they may be, by the careful reader."""
 
 
-def bound_reading(manifest: Manifest) -> Bounds:
+def bound_reading(manifest: Manifest, *, keeps_identifiers: bool = False) -> Bounds:
     """Return what a reading of all rows may take: 512 MiB, and more for many columns and for persons.
 
     Parameters
     ----------
     manifest : Manifest
+    keeps_identifiers : bool
+        Whether identifiers are kept, encrypted.
     """
+    person_bytes = _IDENTIFIED_BYTES if keeps_identifiers else _PERSON_BYTES
     persons = 0 if manifest.subject is None else manifest.row_capacity
     columns = max(len(manifest.columns) - _COLUMNS_FREE, 0)
-    memory = _MEMORY_BYTES + columns * _COLUMN_BYTES + persons * _PERSON_BYTES
+    memory = _MEMORY_BYTES + columns * _COLUMN_BYTES + persons * person_bytes
     return Bounds(memory, _PROCESSOR_S + manifest.row_capacity // _ROWS_PER_SECOND)
 
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
+import pyarrow as pa
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
@@ -155,6 +156,11 @@ class ReversiblePseudonymiser(Pseudonymiser):
     key_file: Path = field(kw_only=True)
     _tables: dict[Path, tuple[Path, set[bytes]]] = field(default_factory=dict, init=False, repr=False)
 
+    @property
+    def keeps_identifiers(self) -> bool:
+        """Whether `remember` keeps whose pseudonyms are."""
+        return True
+
     def check(self) -> None:
         """Check that the key can be read.
 
@@ -164,7 +170,7 @@ class ReversiblePseudonymiser(Pseudonymiser):
         """
         SubjectKey.read(self.key_file)
 
-    def remember(self, folder: Path, subjects: Sequence[str], pseudonyms: PseudonymArray) -> None:
+    def remember(self, folder: Path, subjects: pa.Array, pseudonyms: PseudonymArray) -> None:
         """Add who is new to a table of this pseudonymiser's own, durably.
 
         Raises
@@ -176,10 +182,10 @@ class ReversiblePseudonymiser(Pseudonymiser):
             self._tables[folder] = folder / f"{key.key_id}.{secrets.token_hex(6)}{_SUFFIX}", set()
         path, known = self._tables[folder]
         dataset_id, added = _dataset_id(folder), []
-        for subject, pseudonym in zip(subjects, map(bytes, pseudonyms.tolist()), strict=True):
+        for row, pseudonym in enumerate(map(bytes, pseudonyms.tolist())):
             if pseudonym not in known:
                 known.add(pseudonym)
-                added.append(pseudonym + key.seal(dataset_id, pseudonym, subject))
+                added.append(pseudonym + key.seal(dataset_id, pseudonym, subjects[row].as_py()))
         _write(path, b"".join(added), os.O_APPEND)
 
 

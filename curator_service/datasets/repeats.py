@@ -5,7 +5,7 @@ guarantee is for a visit. Then another column of the source often tells: the pat
 What is found is for the terminal of whoever reads the rows, and for no ledger, log or answer.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,15 @@ import pyarrow.compute as pc
 from curator_service.datasets.keys import KeyOf, looks_like_key
 from curator_service.datasets.manifest import Manifest
 from curator_service.datasets.persons import mix
-from curator_service.datasets.sources.coding import CodedBatch, CodedColumn, fold_subjects
+from curator_service.datasets.pseudonyms import Pseudonymiser
+from curator_service.datasets.sources.coding import (
+    CodedBatch,
+    CodedColumn,
+    are_known,
+    blank,
+    fold_subjects,
+    number_persons,
+)
 from curator_service.privacy.design import ColumnType
 from curator_service.privacy.lattice import MISSING
 
@@ -45,7 +53,8 @@ class KeyWatch:
 
     def __init__(self, manifest: Manifest, *, of_registered: bool = False) -> None:
         self._manifest, self._of_registered = manifest, of_registered
-        self._missing = pa.array(manifest.missing_values or (), pa.string())
+        self._missing = pa.array(["", *(manifest.missing_values or ())], pa.string())
+        self._once = Pseudonymiser.for_once()
         self._declared = {
             place: declaration.header
             for place, declaration in enumerate(manifest.columns)
@@ -63,7 +72,7 @@ class KeyWatch:
         found += [(name, *_hash_column(coded.columns[place])) for place, name in self._declared.items()]
         count = coded.batch.count
         if found:
-            persons, known = self._hash_persons(coded.batch.subjects, count)
+            persons, known = self._number_persons(coded)
             for name, values, present in found:
                 persons_of, values_of = self._pairs.setdefault(name, (_Partners(), _Partners()))
                 rows = present & known
@@ -101,19 +110,25 @@ class KeyWatch:
             f'{name!r} may be of different persons, declare not_persons = ["{name}"]'
         )
 
-    def _hash_persons(self, subjects: Sequence[str] | None, count: int) -> tuple[_Hashes, npt.NDArray[np.bool_]]:
+    def _number_persons(self, coded: CodedBatch) -> tuple[_Hashes, npt.NDArray[np.bool_]]:
         """Return a number of each row's person, and whether it is known; without a subject, of the row."""
-        if subjects is None:
+        count = coded.batch.count
+        if coded.persons is None:
             return np.arange(self._rows, self._rows + count, dtype=np.uint64), np.ones(count, np.bool_)
-        return _hash_all(subjects), np.fromiter(map(bool, subjects), np.bool_, count)
+        return coded.persons, are_known(coded.batch.subjects)
 
     def _hash_words(self, array: pa.Array) -> tuple[_Hashes, npt.NDArray[np.bool_]]:
-        if pa.types.is_string(array.type):
-            array = pc.utf8_trim_whitespace(array)
-            array = pc.if_else(pc.or_(pc.equal(array, ""), pc.is_in(array, self._missing)), None, array)
+        kind = array.type
+        if pa.types.is_string(kind):
+            folded = fold_subjects(blank(array, self._missing))
+            return number_persons(self._once.make(folded)), are_known(folded)
+        if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+            numbers = pc.cast(array, pa.int64() if pa.types.is_integer(kind) else pa.float64(), safe=False)
+            present = pc.is_valid(pc.if_else(pc.is_nan(numbers), None, numbers)).to_numpy(zero_copy_only=False)
+            return mix((pc.fill_null(numbers, 0).to_numpy() + 0).view(np.uint64)), present
         encoded = array.dictionary_encode()
         values = encoded.dictionary
-        hashes = _hash_all(fold_subjects(values) if pa.types.is_string(values.type) else values.to_pylist())
+        hashes = mix(np.array([hash(value) for value in values.to_pylist()], np.int64).view(np.uint64))
         present = pc.is_valid(encoded.indices).to_numpy(zero_copy_only=False)
         places = pc.fill_null(encoded.indices, 0).to_numpy(zero_copy_only=False)
         return (hashes[places] if len(hashes) else np.zeros(len(array), np.uint64)), present
@@ -160,7 +175,7 @@ class _Partners:
         if not fresh or not len(fresh[0]):
             return
         values = np.concatenate([self._values, fresh[0]])
-        order = np.argsort(values, kind="stable")
+        order = np.argsort(values)
         values = values[order]
         starts = np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]]))
         self._low = np.minimum.reduceat(np.concatenate([self._low, fresh[1]])[order], starts)
@@ -177,7 +192,3 @@ def _hash_column(column: CodedColumn) -> tuple[_Hashes, npt.NDArray[np.bool_]]:
     if column.numbers is None:
         return mix(column.stored.astype(np.uint64)), column.stored != MISSING
     return mix((column.numbers + 0.0).view(np.uint64)), ~np.isnan(column.numbers)
-
-
-def _hash_all(values: Iterable[object]) -> _Hashes:
-    return mix(np.array([hash(value) for value in values], np.int64).view(np.uint64))

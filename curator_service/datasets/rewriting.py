@@ -16,16 +16,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from curator_service.datasets.batches import MARK, SourceBatch
+from curator_service.datasets.batches import MARK, RowMarks, SourceBatch
 from curator_service.datasets.manifest import Manifest
 from curator_service.datasets.parts import Part, RowsUnreadable
-from curator_service.datasets.persons import Persons, to_arrow
+from curator_service.datasets.persons import Persons, ReadRows, to_arrow
 from curator_service.datasets.pseudonyms import SIZE, PseudonymArray
 from curator_service.datasets.reidentification import carry
 from curator_service.datasets.repository import APPEND, ERASE, REPLACE, Change, Dataset
 from curator_service.datasets.sketch import Sketch, Sketcher, code_rows_stored, count_parts
 from curator_service.datasets.snapshot import Storage, tiles_of, write_part
 from curator_service.datasets.sources.base import IngestError
+from curator_service.datasets.sources.coding import number_persons
 from curator_service.privacy.design import cached_design
 from curator_service.privacy.lattice import MISSING, IntArray, StoredArray
 
@@ -108,9 +109,11 @@ class _Rewriting:
         self._key_id = self._find_key()
         self._persons = None
         if manifest.subject is not None and self._key_id is not None:
-            self._persons = Persons(manifest.rows_per_person, manifest.keep_by)
+            self._persons = Persons(manifest.rows_per_person, manifest.keep_by, staging)
         self._nulls: list[IntArray] = []
-        self._marks: list[IntArray] = []
+        self._marks = None
+        if manifest.subject is not None and self._key_id is None:
+            self._marks = RowMarks(sum(about.rows for _folder, about in self._abouts))
         self._rows = 0
 
     def run(self) -> Rewritten:
@@ -144,8 +147,8 @@ class _Rewriting:
                     batch = self._forget({name: stored[name] for name in self._names}, here, count, gone)
                     if self._rows + batch.count > self._plan.manifest.row_capacity:
                         raise IngestError(f"more rows than the row_capacity of {self._plan.manifest.row_capacity}")
-                    if self._key_id is None and self._plan.manifest.subject is not None:
-                        self._marks.append(np.flatnonzero(stored[MARK] == 1) + self._rows)
+                    if self._marks is not None:
+                        self._marks.set(np.flatnonzero(stored[MARK] == 1) + self._rows)
                     self._rows += batch.count
                     self._sketch(batch)
                     yield batch
@@ -171,20 +174,20 @@ class _Rewriting:
         owners = None
         whose = batch.pseudonyms
         if whose is not None:
-            owners = whose.view("<u8").reshape(-1, 2)[:, 0].astype(np.uint64)
+            owners = number_persons(whose)
             self._nulls.append(np.flatnonzero(whose == _NOBODY) + self._rows - batch.count)
             if self._persons is not None:
                 self._persons.add(whose, batch.stored)
         if batch.count:
             self._sketcher.add(code_rows_stored(self._columns, batch.stored), owners)
 
-    def _null_rows(self) -> IntArray:
-        return np.concatenate([*self._nulls, np.empty(0, np.int64)])
-
-    def _find_counted(self) -> IntArray | None:
-        if self._persons is not None:
-            return np.setdiff1d(self._persons.find_counted(), self._null_rows(), assume_unique=True)
-        return np.concatenate([*self._marks, np.empty(0, np.int64)]) if self._marks else None
+    def _find_counted(self, read_rows: ReadRows) -> RowMarks | None:
+        if self._persons is None:
+            return self._marks
+        counted = self._persons.find_counted(read_rows)
+        for rows in self._nulls:
+            counted.clear(rows)
+        return counted
 
 
 def list_rows(dataset: Dataset, waiting: Sequence[Change]) -> Sequence[tuple[str, str, Erased]]:

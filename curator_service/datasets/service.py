@@ -17,7 +17,7 @@ from curator_service.approvals.repository import OPEN, ROWS, Proposal
 from curator_service.approvals.service import record_proposed
 from curator_service.datasets import former, repository
 from curator_service.datasets.engines.base import RowKernel
-from curator_service.datasets.likeness import LikenessService
+from curator_service.datasets.likeness import Compared, LikenessService
 from curator_service.datasets.manifest import Manifest, load_manifest
 from curator_service.datasets.parts import RowsUnreadable
 from curator_service.datasets.report import Report
@@ -262,11 +262,22 @@ class DatasetService:
         RegistrationError
             They are refused; the ledger says so.
         """
+        compared: Compared = {}
+        with suppress(SigningError), self.database.read() as connection:  # below it is told what cannot be compared
+            others = self._list_others(connection, manifest, snapshot)
+            self.likeness.compare(connection, manifest.population, snapshot, compared, others=others)
         with self.ledger.unit() as ledger:
             # Two that are registered at once do not see each other: the second one looks when the first is committed.
             repository.lock_registrations(ledger.connection)
             refusals = self._read_refusals(ledger.connection)
-            owner = self._find_owner(ledger.connection, manifest, snapshot, refusals)
+            owner = self.likeness.find_owner(
+                ledger.connection,
+                manifest.population,
+                snapshot,
+                refusals=refusals,
+                others=self._list_others(ledger.connection, manifest, snapshot),
+                compared=compared,
+            )
             if owner is None and appended_to is not None:
                 known = self.likeness.is_known(ledger.connection, appended_to.id, snapshot, refusals=refusals)
                 owner = manifest.population if known else None
@@ -289,18 +300,15 @@ class DatasetService:
             else f"{said}Another officer may approve {proposal} (`curator proposals approve`); then add it again"
         )
 
-    def _find_owner(
-        self, connection: Connection, manifest: Manifest, snapshot: Snapshot, refusals: bytes
-    ) -> str | None:
-        """Return another population of which no two admins agreed, by a signed entry, that its people are others."""
+    def _list_others(self, connection: Connection, manifest: Manifest, snapshot: Snapshot) -> set[str]:
+        """Return the populations of which two admins agreed, by a signed entry, that their people are others."""
         attested = list_attested(connection, manifest.population, "confirmation", self.ledger.guard.trust.holds)
         confirmed = {payload["rows"] for payload in attested}
-        others = {
+        return {
             population.name
             for population in list_populations(connection)
             if self.likeness.label(manifest.digest, snapshot, population.name) in confirmed
         }
-        return self.likeness.find_owner(connection, manifest.population, snapshot, refusals=refusals, others=others)
 
     def _refuse(
         self,

@@ -43,7 +43,6 @@ _WORKING = 2**12
 """Persons whose values are held while rows are read: those with the smallest tokens."""
 _PENDING = 2**15
 """Small tokens that wait to be sorted together: each sort costs as much as thousands of them."""
-_PENDING_OWNED = 2**13
 _TILE_ROWS = 12_500
 """Rows whose codes, blocks and images stay in a processor's cache."""
 _PAIRED_COLUMNS = 16
@@ -106,17 +105,12 @@ def code_stored(column: Column, stored: StoredArray) -> Values:
     return code_numbers(np.where(inside, center + scale * (stored / STORED_UNIT), np.nan))
 
 
-def code_words(words: Sequence[str]) -> Codes:
-    """Code words that tell persons apart."""
-    digests = b"".join(hashlib.blake2b(word.encode(), digest_size=8).digest() for word in words)
-    return np.frombuffer(digests, "<u8").astype(np.uint64)
-
-
 def _code_word(word: str) -> tuple[int, int]:
     try:
         number = code_numbers(np.array([float(word)]))
     except ValueError:
-        return (code := int(code_words([word])[0])), code
+        code = int.from_bytes(hashlib.blake2b(word.encode(), digest_size=8).digest(), "little")
+        return code, code
     return int(number.alone[0]), int(number.paired[0])
 
 
@@ -175,20 +169,14 @@ class _Sample:
         if owners is not None:
             self.owners.append(owners)
         self.pending += len(tokens)
-        if self.pending >= (_PENDING if owners is None else _PENDING_OWNED):
+        if self.pending >= _PENDING:
             self._settle()
 
     def _settle(self) -> None:
         """Hold the persons with the smallest tokens, of all that were seen: it does not matter in which order."""
         tokens = np.concatenate([np.empty(0, np.uint64), *self.tokens])
         if self.owners:
-            owners = np.concatenate(self.owners)
-            order = np.lexsort((tokens, owners))
-            tokens, owners = tokens[order], owners[order]
-            first = np.concatenate([[True], owners[1:] != owners[:-1]])[: len(owners)]
-            tokens, owners = tokens[first], owners[first]
-            order = np.argsort(tokens, kind="stable")
-            tokens, owners = tokens[order], owners[order]
+            tokens, owners = _take_persons(tokens, np.concatenate(self.owners))
         else:
             tokens = np.sort(tokens)
         if len(tokens) > _WORKING:
@@ -206,6 +194,23 @@ class _Sample:
         found = (tokens[few] & ~_NUMBER_BITS) | (counts[few] - 1).astype(np.uint64)
         limit = (found[KEPT] if len(found) > KEPT else self.limit) & ~_NUMBER_BITS
         return limit, found[:KEPT][found[:KEPT] < limit]
+
+
+def _take_persons(tokens: Codes, owners: Codes) -> tuple[Codes, Codes]:
+    """Return tokens in order and whose they are, the smallest of each person: at least of the persons that are held."""
+    least = 2 * _WORKING
+    if len(tokens) > 2 * least:  # most often these are of enough persons, and no others have to be sorted
+        small = tokens <= np.partition(tokens, least)[least]
+        if np.count_nonzero(small) < len(tokens):
+            found = _take_persons(tokens[small], owners[small])
+            if len(found[0]) > _WORKING:
+                return found
+    order = np.argsort(tokens)
+    tokens, owners = tokens[order], owners[order]
+    by_owner = np.argsort(owners, kind="stable")
+    first = np.concatenate([[True], owners[by_owner[1:]] != owners[by_owner[:-1]]])[: len(owners)]
+    kept = np.sort(by_owner[first])
+    return tokens[kept], owners[kept]
 
 
 def _add(

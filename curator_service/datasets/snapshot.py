@@ -16,7 +16,7 @@ import secrets
 import shutil
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial, reduce
 from math import inf
 from operator import add
@@ -25,12 +25,12 @@ from typing import Any, BinaryIO, Self
 
 import numpy as np
 
-from curator_service.datasets.batches import MARK, Batch, SourceBatch
+from curator_service.datasets.batches import MARK, Batch, RowMarks, SourceBatch
 from curator_service.datasets.engines.base import Engine, RowKernel
 from curator_service.datasets.engines.numpy import NumpyEngine, sum_terms
 from curator_service.datasets.manifest import Manifest
 from curator_service.datasets.parts import Part, PartWriter, RowsUnreadable, StoredRows, join_digests, stored_bytes
-from curator_service.datasets.persons import Persons
+from curator_service.datasets.persons import ROW_BYTES, Persons, ReadRows
 from curator_service.datasets.pseudonyms import SIZE, Pseudonymiser
 from curator_service.datasets.reading import bound_reading, read_apart
 from curator_service.datasets.repeats import KeyWatch
@@ -229,7 +229,7 @@ class Storage:
     ) -> Snapshot:
         """Check rows against their manifest and write their lattice, in a process of its own; call it while `writing`.
 
-        Memory does not grow with the rows; where a subject is declared, it grows with the persons.
+        Memory does not grow with rows or persons, but for a bit of each row; where identifiers are kept, with persons.
 
         Parameters
         ----------
@@ -254,7 +254,9 @@ class Storage:
             if pseudonymiser is not None and manifest.subject is not None:
                 pseudonymiser.check()  # here, and not in the process that reads: of an error there only a class is told
             work = partial(_write_snapshot, staging, manifest, source, sketcher, pseudonymiser, of_registered)
-            return Snapshot.read(read_apart(work, source.label, bound_reading(manifest), progress))
+            keeps_identifiers = pseudonymiser is not None and pseudonymiser.keeps_identifiers
+            bounds = bound_reading(manifest, keeps_identifiers=keeps_identifiers)
+            return Snapshot.read(read_apart(work, source.label, bounds, progress))
 
     @contextmanager
     def staging(self, name: str) -> Iterator[Path]:
@@ -551,7 +553,7 @@ def write_part(
     folder: Path,
     manifest: Manifest,
     batches: Iterable[SourceBatch],
-    find_counted: Callable[[], IntArray | None] = lambda: None,
+    find_counted: Callable[[ReadRows], RowMarks | None] = lambda _: None,
     key_id: str | None = None,
 ) -> Part:
     """Write rows and their Gram as a new part, durably.
@@ -562,7 +564,7 @@ def write_part(
     manifest : Manifest
     batches : iterable of SourceBatch
     find_counted : callable
-        Called when all rows are written; returns those that count, or None where all of them do.
+        Called when all rows are written, of what reads them; returns those that count, or None where all of them do.
     key_id : str, optional
         Of the pseudonyms that batches have.
 
@@ -582,7 +584,7 @@ def write_part(
                 writer.add_subjects(key_id, batch.pseudonyms)
         if key_id is not None and not writer.rows:
             writer.add_subjects(key_id, np.empty(0, dtype=f"V{SIZE}"))
-        part = writer.finish(find_counted())
+        part = writer.finish(find_counted(writer.read))
     np.save(part.gram_path(folder), _sum_gram(tiles_of(folder, part, names), manifest), allow_pickle=False)
     part.gram_path(folder).chmod(0o600)
     sync(part.gram_path(folder))
@@ -598,6 +600,7 @@ def check_space(folder: Path, manifest: Manifest) -> None:
     IngestError
     """
     needed, free = stored_bytes(len(manifest.columns), manifest.row_capacity), shutil.disk_usage(folder).free
+    needed += 0 if manifest.subject is None else ROW_BYTES * manifest.row_capacity
     if needed > free:
         raise IngestError(
             f"{manifest.name}: {len(manifest.columns)} columns with a row_capacity of {manifest.row_capacity} take "
@@ -668,8 +671,8 @@ def _write_snapshot(
     of_registered: bool,
     progress: Progress,
 ) -> dict[str, Any]:
-    persons = None if manifest.subject is None else Persons(manifest.rows_per_person, manifest.keep_by)
-    counted: IntArray | None = None
+    persons = None if manifest.subject is None else Persons(manifest.rows_per_person, manifest.keep_by, staging)
+    counted: RowMarks | None = None
     reporter, sketch = Reporter(manifest, source), observe_sketch(sketcher)
     keys = KeyWatch(manifest, of_registered=of_registered)
 
@@ -678,14 +681,14 @@ def _write_snapshot(
         reporter.add(coded)
         keys.add(coded)
 
-    def find_counted() -> IntArray | None:
+    def find_counted(read_rows: ReadRows) -> RowMarks | None:
         nonlocal counted
-        counted = None if persons is None else persons.find_counted()
+        counted = None if persons is None else persons.find_counted(read_rows)
         return counted
 
     def batches() -> Generator[SourceBatch]:
         rows = 0
-        with closing(iterate_rows(manifest, source, observe, progress)) as found:
+        with closing(iterate_rows(manifest, source, observe, progress, pseudonymiser=pseudonymiser)) as found:
             for batch in found:
                 rows += batch.count
                 if rows > manifest.row_capacity:
@@ -693,13 +696,10 @@ def _write_snapshot(
                         f"{source.label}: more rows than the manifest's row_capacity of {manifest.row_capacity}; "
                         "nothing was cut"
                     )
-                if persons is not None and batch.subjects is not None:
-                    persons.add(batch.subjects, batch.stored)
+                if persons is not None and batch.pseudonyms is not None:
+                    persons.add(batch.pseudonyms, batch.stored)
                     if pseudonymiser is not None:
-                        pseudonyms = pseudonymiser.make(batch.subjects)
-                        pseudonymiser.remember(staging, batch.subjects, pseudonyms)
-                        yield replace(batch, pseudonyms=pseudonyms)
-                        continue
+                        pseudonymiser.remember(staging, batch.subjects, batch.pseudonyms)
                 yield batch
         if rows == 0:
             raise IngestError(f"{source.label}: no rows below the header")

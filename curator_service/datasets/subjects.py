@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from curator_service.datasets.batches import MARK
-from curator_service.datasets.pseudonyms import SIZE, Pseudonymiser
+from curator_service.datasets.pseudonyms import CMAC, SIZE, Pseudonymiser
 from curator_service.datasets.reidentification import (
     ReversiblePseudonymiser,
     SubjectKey,
@@ -55,20 +56,21 @@ def make_pseudonymiser(keys: KeyRing, key_id: str | None = None) -> Pseudonymise
     SigningError
         If the private key is not here.
     """
-    key_id = keys.list_keys()[-1].key_id if key_id is None else key_id
-    secret = keys.secret(key_id, "subject")
+    key_id = CMAC + keys.list_keys()[-1].key_id if key_id is None else key_id
+    private_key = key_id.removeprefix(CMAC)
+    secret = keys.secret(private_key, "pseudonym" if key_id.startswith(CMAC) else "subject")
     if keys.subject_key_file is None:
         return Pseudonymiser(key_id, secret)
     return ReversiblePseudonymiser(key_id, secret, key_file=keys.subject_key_file)
 
 
 def make_pseudonyms(keys: KeyRing, identifier: str) -> dict[str, bytes]:
-    """Return a person's pseudonym under each private key that is here, by the key's id."""
-    folded = [fold_identifier(identifier)]
+    """Return a person's pseudonyms under each private key that is here, by the key's id and how it is used."""
+    folded = pa.array([fold_identifier(identifier)])
     found = {}
-    for key in keys.list_keys():
+    for key_id in (prefix + key.key_id for key in keys.list_keys() for prefix in ("", CMAC)):
         with suppress(SigningError):
-            found[key.key_id] = bytes(make_pseudonymiser(keys, key.key_id).make(folded)[0])
+            found[key_id] = bytes(make_pseudonymiser(keys, key_id).make(folded)[0])
     return found
 
 
@@ -93,7 +95,7 @@ def find_person(
     ------
     RowsUnreadable, SigningError
     """
-    folded = [fold_identifier(identifier)]
+    folded = pa.array([fold_identifier(identifier)])
     waiting = [(change.dataset_id, json.loads(change.content)) for change in changes if change.version is None]
     for dataset in datasets:
         if dataset.is_retired:

@@ -20,6 +20,7 @@ from curator_service.datasets import repository
 from curator_service.datasets.erasures import ErasureLog, is_signed, sign
 from curator_service.datasets.likeness import Marks
 from curator_service.datasets.parts import RowsUnreadable
+from curator_service.datasets.pseudonyms import CMAC
 from curator_service.datasets.repository import (
     APPEND,
     ERASE,
@@ -429,7 +430,9 @@ class VersionService:
                 if part.subjects is None:
                     continue
                 if part.subjects[0] not in pseudonyms:
-                    raise SigningError(f"the private key {part.subjects[0]} is not here; persons are under it")
+                    raise SigningError(
+                        f"the private key {part.subjects[0].removeprefix(CMAC)} is not here; persons are under it"
+                    )
                 pseudonym = np.void(pseudonyms[part.subjects[0]])
                 if (part.read_subjects(self.storage.root / name) == pseudonym).any():
                     return True

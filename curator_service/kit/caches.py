@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from functools import lru_cache, wraps
+from functools import lru_cache, update_wrapper, wraps
 from threading import Lock
 from typing import Generic, ParamSpec, TypeVar
 
@@ -43,6 +43,42 @@ class SizedCache(Generic[V]):
                     _, (_, released) = self._held.popitem(last=False)
                     self._size -= released
         return value
+
+
+class Remembered(Generic[P, V]):
+    """A function that remembers results of at most so many bytes together; see `cache_sized`.
+
+    Parameters
+    ----------
+    function : callable
+        Of arguments that can be hashed.
+    bytes_max : int
+    size_of : callable
+        The bytes of a result, with what it was made of.
+    """
+
+    def __init__(self, function: Callable[P, V], bytes_max: int, size_of: Callable[[V], int]) -> None:
+        self._function, self._size_of = function, size_of
+        self.results: SizedCache[V] = SizedCache(bytes_max)
+        update_wrapper(self, function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> V:
+        """Return the result, made anew where it is not held."""
+        key = args, tuple(kwargs.items())
+        return self.results.get(key, lambda: self._function(*args, **kwargs), self._size_of)
+
+    def cache_clear(self) -> None:
+        """Forget every result."""
+        self.results = SizedCache(self.results.bytes_max)
+
+
+def cache_sized(bytes_max: int, size_of: Callable[[V], int]) -> Callable[[Callable[P, V]], Remembered[P, V]]:
+    """Remember a function by the bytes of its results: `lru_cache` counts calls, and callers choose how long."""
+
+    def decorate(function: Callable[P, V]) -> Remembered[P, V]:
+        return Remembered(function, bytes_max, size_of)
+
+    return decorate
 
 
 def cache_short(maxsize: int) -> Callable[[Callable[P, V]], Callable[P, V]]:

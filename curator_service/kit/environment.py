@@ -9,6 +9,7 @@ CONFIG_VARIABLE = f"{PREFIX}CONFIG"
 OTHER_VARIABLES = {
     CONFIG_VARIABLE: "server: the TOML file of settings",
     "CURATOR_TOKEN": "commands and curator-admin: the token of whoever acts",
+    "CURATOR_SECOND_TOKEN": "curator restore: the token of a second privacy officer",
     "CURATOR_SERVER": "curator-admin: the address of the curator",
     "CURATOR_URL": "scripts of analysts: the address of the curator",
     "CURATOR_WAIT_S": "examples/curl: for how long a script waits for an answer, in seconds",

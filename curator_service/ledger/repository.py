@@ -219,6 +219,16 @@ _MOVE_SHARE = Statement(
     )
     .values(_SETTLED)
 )
+_FILL_SHARE = Statement(
+    update(ShareRow)
+    .where(_THIS_SHARE)
+    .values(
+        posted_units=case(
+            (ShareRow.posted_units + _POSTED > ShareRow.limit_units, ShareRow.limit_units),
+            else_=ShareRow.posted_units + _POSTED,
+        )
+    )
+)
 _GIVE_BACK_SHARE = Statement(update(ShareRow).where(_THIS_SHARE).values(_SETTLED))
 _OPEN_SHARE = InsertIfAbsent(ShareRow)
 _SET_SHARE = Statement(
@@ -437,6 +447,11 @@ def give_back_share(connection: Connection, population: str, permit: str, units:
     _GIVE_BACK_SHARE.execute(connection, population=population, permit=permit, posted=0, pending=-units)
 
 
+def fill_share(connection: Connection, population: str, permit: str, units: int) -> None:
+    """Add what was charged elsewhere to a permit that holds nothing, at most up to its limit."""
+    _FILL_SHARE.execute(connection, population=population, permit=permit, posted=units)
+
+
 def set_share(connection: Connection, population: str, permit: str, *, units: int | None, expires_at: str) -> bool:
     """Set a permit's limit and its end; False if the limit would fall below what is posted and held."""
     _OPEN_SHARE.execute(
@@ -491,8 +506,8 @@ def list_shares(connection: Connection, population: str) -> dict[tuple[str, str]
     }
 
 
-def add_spending(connection: Connection, population: str, charged: Charged, units: int) -> None:
-    """Add a charge to the sum of those like it. The account must be locked."""
+def add_spending(connection: Connection, population: str, charged: Charged, units: int, *, charges: int = 1) -> None:
+    """Add charges to the sum of those like them. The account must be locked."""
     month, actor, permit, project, dataset, kind = charged
     _ADD_SPENDING.execute(
         connection,
@@ -503,7 +518,7 @@ def add_spending(connection: Connection, population: str, charged: Charged, unit
         project=project,
         dataset=dataset,
         kind=kind,
-        charges=1,
+        charges=charges,
         units=units,
     )
 

@@ -258,8 +258,34 @@ class LostModel(BaseModel):
     through: Digits
 
 
+class HistoryModel(BaseModel):
+    """A second history of which the whole chain was at hand."""
+
+    model_config = STRICT
+
+    after: Annotated[Digits, Field(description="The last sequence that both histories have")]
+    entries: Annotated[
+        list[Digest], Field(description="The hash of each of its own entries that is accounted for here")
+    ]
+
+
+class HistoryChargesModel(BaseModel):
+    """Charges of a second history that are alike, and their units."""
+
+    model_config = STRICT
+
+    month: str
+    actor: str
+    permit: str
+    project: str
+    dataset: str
+    kind: str
+    count: Digits
+    units: Digits
+
+
 class ReconcileEntry(Entry):
-    """An epoch begins after a restore; `units` were written off."""
+    """An epoch begins after a restore; `units` were written off, or charged in a second history."""
 
     kind: Literal["reconcile"]
     kept_through: Digits
@@ -268,6 +294,12 @@ class ReconcileEntry(Entry):
     highest_limit: Digits = left_out()
     voided: Annotated[dict[str, Digits], Field(description="What was left of each reservation that was open")]
     set_aside: Digest = left_out()
+    history: HistoryModel = left_out()
+    charges: list[HistoryChargesModel] = left_out()
+    approved_by: str = left_out()
+    beside: Annotated[
+        Digits, Field(description="What was counted of a history that went on beside this one, if more of it is seen")
+    ] = left_out()
 
 
 EntryModel = Annotated[

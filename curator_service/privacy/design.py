@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import lru_cache
 from itertools import product
 
 import numpy as np
 
+from curator_service.kit.caches import cache_sized
 from curator_service.privacy.bases import Basis, Polynomial, tabulate
 from curator_service.privacy.combinations import Combinations
 from curator_service.privacy.lattice import (
@@ -374,7 +374,16 @@ class Design:
         return tuple(dict.fromkeys(name for column in self.sources for name in column.reads))
 
 
-@lru_cache(maxsize=1024)
+DESIGNS_BYTES = 2**26
+"""Of designs that are remembered, and as many of plans: callers choose how many terms a request has."""
+
+
+def bytes_of_design(design: Design) -> int:
+    """Return about how many bytes a design takes, with what is planned of it."""
+    return 1024 + sum(2048 + len(term.name) for term in design.terms)
+
+
+@cache_sized(DESIGNS_BYTES, bytes_of_design)
 def make_design(features: tuple[Feature, ...], targets: tuple[Column, ...], *, intercept: bool) -> Design:
     """Build the design of a request from public declarations.
 

@@ -1,4 +1,6 @@
-"""The jobs of one process: a queue of public length, one thread that works, and one that looks for silent workers.
+"""The jobs of one process: a lane for long ones, one for short ones, and a thread that looks for silent workers.
+
+A lane is a queue and a thread that works on one job after the other. One that is cancelled frees it at a public step.
 
 A worker that died leaves reservations behind. One of this machine has let go of its lock, and its jobs are given up at
 the next look: at once when it is started again. For the others every worker shows a beat in the database; one whose
@@ -12,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 
 from curator_service.kit.clock import Clock, timestamp
 from curator_service.kit.db import DATABASE_ERRORS, Database
@@ -22,10 +25,13 @@ from curator_service.ledger.accounts import reservations
 from curator_service.ledger.accounts.unit_of_work import new_id
 from curator_service.ledger.service import LedgerService
 from curator_service.releases.presence import Presence
+from curator_service.releases.submission import JobEnded
 
 log = logging.getLogger("curator_service")
 
 JOBS_RETRY_AFTER_S = 10
+SHORT_S = 1.0
+"""Jobs that take no longer, by public numbers, have a lane of their own: no long one keeps them waiting."""
 
 
 class Place:
@@ -64,6 +70,12 @@ class FairQueue:
                 self._waiting[principal_id] = jobs  # behind everybody else
         return principal_id, job_id, work
 
+    def send_back(self, principal_id: str) -> None:
+        """Let everybody else who waits come before a principal."""
+        with self._turn:
+            if principal_id in self._waiting:
+                self._waiting[principal_id] = self._waiting.pop(principal_id)
+
 
 class JobRunner:
     """Runs jobs, shows that this worker lives, and gives up the jobs of workers that do not.
@@ -99,7 +111,7 @@ class JobRunner:
         self.worker_id = new_id("wrk_")
         self.now = now
         self._places = ConcurrencyLimiter(waiting_max, "jobs", retry_after_s=JOBS_RETRY_AFTER_S)
-        self._queue = FairQueue()
+        self._lanes = {"jobs": FairQueue(), "short jobs": FairQueue()}
         self._threads: list[threading.Thread] = []
         self._starting = threading.Lock()
         self._stopping = threading.Event()
@@ -118,8 +130,8 @@ class JobRunner:
             self._attended.discard(job_id)
 
     @contextmanager
-    def place(self, job_id: str, principal_id: str) -> Iterator[Place]:
-        """Hold a place in the queue while a job is reserved.
+    def place(self, job_id: str, principal_id: str, expected_s: float) -> Iterator[Place]:
+        """Hold a place in the queue while a job is reserved, of which public numbers say how long it takes.
 
         Raises
         ------
@@ -139,20 +151,23 @@ class JobRunner:
             if place.work is None:
                 self._leave(job_id, principal_id)
             else:
-                self._queue.put(principal_id, job_id, place.work)
-                self._begin("jobs", self._run)
+                lane = "short jobs" if expected_s <= SHORT_S else "jobs"
+                self._lanes[lane].put(principal_id, job_id, place.work)
+                self._begin(lane, partial(self._run, self._lanes[lane]))
 
     def _leave(self, job_id: str, principal_id: str) -> None:
         self._attended.discard(job_id)
         self._places.release(principal_id)
 
-    def _run(self) -> None:
-        """Work on one job after the other, each to the end of its public time: the next one's begin tells nothing."""
+    def _run(self, queue: FairQueue) -> None:
+        """Work on one job after the other, each to a public time: the next one's begin tells nothing of rows."""
         while True:
-            principal_id, job_id, work = self._queue.get()
+            principal_id, job_id, work = queue.get()
             try:
                 if not self._stopping.is_set():
                     work()
+            except JobEnded:
+                queue.send_back(principal_id)  # whoever cancels what he began has had his turn
             except Problem:
                 pass  # it was given up already; whoever asks is told
             except Exception as error:

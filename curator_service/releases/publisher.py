@@ -39,6 +39,7 @@ from curator_service.releases.rendering import (
 )
 from curator_service.releases.repository import StoredRelease
 from curator_service.releases.response_time import ResponseTimer
+from curator_service.releases.stopping import StoppableKernel, Stopped
 from curator_service.releases.submission import ATTEMPTS, JobEnded, Submission
 
 _UNBOUNDED = 2**62
@@ -192,8 +193,30 @@ class ReleasePublisher:
             if any(job.id != but_for and submission.joins(job) for job in running):
                 raise Refused
 
-    def _compute(self, prepared: Prepared, draws: IntArray) -> NoisyStatistics:
-        return prepared.perturb(self.datasets.sum_rows(prepared.dataset, prepared.kernel), draws)
+    def _compute(
+        self, prepared: Prepared, draws: IntArray, is_stopped: Callable[[], bool] | None = None
+    ) -> NoisyStatistics:
+        kernel = prepared.kernel if is_stopped is None else StoppableKernel(prepared.kernel, is_stopped)
+        return prepared.perturb(self.datasets.sum_rows(prepared.dataset, kernel), draws)
+
+    def _compute_in_steps(self, prepared: Prepared, draws: IntArray, job: Reservation) -> NoisyStatistics:
+        """Compute at a public pace; where the job ends meanwhile, at the next public step but one."""
+        try:
+            return self.response_timer.work_in_steps(
+                lambda is_stopped: self._compute(prepared, draws, is_stopped),
+                prepared.duration_s,
+                lambda: self._has_ended(job),
+            )
+        except Stopped:
+            self._check_open(job)
+            raise
+
+    def _has_ended(self, job: Reservation) -> bool:
+        """Tell whether a job was ended; where the database does not answer, the next look tells."""
+        with suppress(Problem, *DATABASE_ERRORS), self.database.read() as connection:
+            current = reservations.find_reservation(connection, job.id)
+            return current is None or current.state != reservations.OPEN
+        return False
 
     @staticmethod
     def _draft(
@@ -343,14 +366,16 @@ class ReleasePublisher:
             If as many jobs wait as may. Nothing was reserved, and the key is free.
         """
         job = self._new_job(submission, population)
-        with self.job_runner.place(job.id, submission.analyst.id) as place:
+        with self.job_runner.place(job.id, submission.analyst.id, submission.prepared.expected_s) as place:
             if self._reserve(submission, job) is None:
                 return None
-            place.take(lambda: self._work(submission, population, job))
+            place.take(lambda: self._work(submission, population, job, in_steps=True))
         return job
 
-    def _work(self, submission: Submission, population: Population, job: Reservation) -> StoredRelease:
-        """Compute, and post at a public time.
+    def _work(
+        self, submission: Submission, population: Population, job: Reservation, *, in_steps: bool = False
+    ) -> StoredRelease:
+        """Compute, and post at a public time; in steps, nothing is computed any more once the job was cancelled.
 
         Whatever goes wrong shows at the same times, and gives the reservation back: a charge is only ever posted with
         its answer.
@@ -367,8 +392,11 @@ class ReleasePublisher:
             self._check_open(job)
             self.database.give_back()  # there are fewer connections than threads
             draws = draw_noise(submission.prepared.plan, self.noise)  # of no data: not a part of what takes public time
-            with self.response_timer.ending_at_public_time(submission.prepared.duration_s):
-                noisy = self._compute(submission.prepared, draws)
+            if in_steps:
+                noisy = self._compute_in_steps(submission.prepared, draws, job)
+            else:
+                with self.response_timer.ending_at_public_time(submission.prepared.duration_s):
+                    noisy = self._compute(submission.prepared, draws)
             draft = self._draft(release_id, submission.prepared, population, noisy, timestamp(self.now()))
 
             def work(ledger: Ledger) -> StoredRelease:

@@ -1,6 +1,7 @@
 """What the tests of the ledger's life share: noise that can be stopped and interrupted, and a client that remembers."""
 
 import base64
+import shutil
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -11,10 +12,13 @@ import httpx
 from patience import scaled
 from support import Api, World, body, csv_text, forget_register, make_rows, manifest_text
 
+from curator_service.backup import read_backup, write_backup
 from curator_service.container import Curator, make_curator
 from curator_service.ledger.chain.entries import canonical
+from curator_service.ledger.trust.recovery import reconcile
 from curator_service.privacy.samplers import Distribution
 from curator_service.releases.response_time import ResponseTimer
+from curator_service.settings import Settings
 
 COHORT = "/v1/datasets/cohort"
 RELEASES, RESERVATIONS, QUOTES, BUDGET_OF = (
@@ -166,3 +170,16 @@ def assert_sound(world: World, population: str = "town") -> None:
         assert witness.ledger.guard.reason() == ""
     finally:
         witness.database.dispose()
+
+
+def copy_of(world: World, name: str = "copy", *, anchor_lost: bool = False) -> World:
+    """Rehearse wrongly: restore with production's keys elsewhere, and reconcile, with a copy of the anchor or none."""
+    file, folder = world.folder / f"for-{name}.tar", world.folder / f"{name}-anchor"
+    write_backup(world.curator, file)
+    settings = Settings(data_dir=world.folder / name, keys_dir=world.settings.keys_folder, anchor_dir=folder)
+    curator = make_curator(settings, noise=world.noise, now=world.clock)
+    read_backup(curator, file)
+    if not anchor_lost:
+        shutil.copytree(world.settings.anchor_folder, folder)
+    reconcile(curator.ledger, actor="operator:test", anchor_lost=anchor_lost)
+    return World(settings, curator, world.clock, world.folder, world.noise, dict(world.tokens))

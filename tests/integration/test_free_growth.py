@@ -1,7 +1,7 @@
 """What costs nothing is bounded: new keys of a day, and what may be held for longer than an hour."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -204,7 +204,14 @@ def buy(world: World, *keys: str) -> None:
         assert answer.status_code == 201, answer.text
 
 
-def test_a_start_leaves_out_what_proves_nothing_of_a_long_anchor(embedded: World) -> None:
+def run_on(world: World) -> str:
+    """Let a process that runs do what it does every ten minutes."""
+    world.curator.ledger.guard.compact_anchor()
+    return ""
+
+
+@pytest.mark.parametrize("shorten", [start, run_on])
+def test_what_proves_nothing_of_a_long_anchor_is_left_out(embedded: World, shorten: Callable[[World], str]) -> None:
     """What is found of a lost history is the same as by every line, and so is who is answered again."""
     world, folder = embedded, embedded.settings.anchor_folder
     file, whole = world.folder / "backup.tar", world.folder / "whole"
@@ -214,7 +221,7 @@ def test_a_start_leaves_out_what_proves_nothing_of_a_long_anchor(embedded: World
     buy(world, "k2", "k3")
     shutil.copytree(folder, whole)
     assert len(Anchor(whole).log()) > 5
-    assert start(world) == ""
+    assert shorten(world) == ""
     assert len({line.checkpoint.sequence for line in Anchor(folder).log() if line.checkpoint.population == "town"}) <= 3
     buy(world, "last")  # by a process that runs: it writes into the file that was put in its place
     last = world.account()
@@ -231,6 +238,14 @@ def test_a_start_leaves_out_what_proves_nothing_of_a_long_anchor(embedded: World
         assert restored.curator.ledger.guard.reason() == ""
         restored.close()
     assert found[0] == found[1]
+
+
+def test_under_a_seal_the_anchor_keeps_every_line(embedded: World) -> None:
+    buy(embedded, "k0", "k1", "k2", "k3")
+    embedded.curator.ledger.guard.seal("an incident")
+    before = Anchor(embedded.settings.anchor_folder).log()
+    assert run_on(embedded) == ""
+    assert Anchor(embedded.settings.anchor_folder).log() == before
 
 
 def test_lines_of_an_epoch_that_a_reconciliation_ended_are_kept(embedded: World) -> None:

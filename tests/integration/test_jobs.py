@@ -31,6 +31,7 @@ from curator_service.identity.policy import Role
 from curator_service.kinds.gram.schema import GramRequest
 from curator_service.kinds.registry import KINDS
 from curator_service.kit.problems import TooManyRequests, Unavailable
+from curator_service.ledger.accounts.reservations import Reservation
 from curator_service.privacy.mechanism import ExactSums
 from curator_service.privacy.samplers import Distribution
 from curator_service.releases import jobs, preparation, waiting
@@ -230,6 +231,28 @@ def test_a_cancelled_job_does_not_disturb_what_else_is_held(slow: tuple[World, G
     assert [entry["reservation"] for entry in charges(world)] == [second["id"]]
     assert open_reservations(world) == {}
     assert_sound(world)
+
+
+def test_a_cancelled_job_frees_its_lane_long_before_its_public_time(world: World) -> None:
+    gate = Gate()
+    gate.opened.set()
+    dataset = next(d for d in world.curator.datasets.list_all() if d.name == "cohort")
+    analyst = next(p for p in world.curator.identity.list_principals() if p.name == "ada")
+    prepared = prepare(KINDS, dataset, GramRequest.model_validate(body(fresh=True)))
+    worker = another_worker(world, noise=gate, response_timer=ResponseTimer(32.0 / prepared.duration_s))
+    began = time.monotonic()
+    asked = [worker.releases.submit(prepared, analyst, f"k{i}") for i in range(2)]
+    first, second = (job.id for job in asked if isinstance(job, Reservation))
+    gate.await_entry()
+    worker.reservations.cancel(worker.reservations.get_job(first), analyst)
+    gate.await_entry()  # the other one's noise is drawn
+    assert time.monotonic() - began < 32.0
+    worker.reservations.cancel(worker.reservations.get_job(second), analyst)
+    wait_for(lambda: not worker.job_runner._attended, "the lane is free")
+    assert kinds(world) == ["reserve", "reserve", "void", "void"]
+    assert open_reservations(world) == {}
+    assert_sound(world)
+    worker.close()
 
 
 def test_a_late_post_is_refused_without_an_error(slow: tuple[World, Gate], caplog: pytest.LogCaptureFixture) -> None:

@@ -4,6 +4,7 @@ import json
 import os
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from click.testing import Result
 from scenes import another_worker
@@ -182,7 +183,7 @@ def test_a_change_of_key_that_was_killed_is_done_again(world: World, key: Subjec
 def test_a_part_that_came_later_is_known_too(world: World, key: SubjectKey) -> None:
     dataset = register(world, "visits")
     storage, folder = world.curator.datasets.storage, folder_of(world, "visits")
-    writer, later = make_pseudonymiser(world.curator.keys), ["other", "newcomer"]
+    writer, later = make_pseudonymiser(world.curator.keys), pa.array(["other", "newcomer"])
     pseudonyms = writer.make(later)
     writer.remember(folder, later, pseudonyms)
     newcomer = bytes(pseudonyms[1])

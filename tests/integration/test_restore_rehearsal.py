@@ -8,16 +8,19 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
-from scenes import RELEASES, box
-from support import World
+from scenes import COHORT, RELEASES, box, checkpoint_of, copy_of, seen
+from support import ADMIN, World, open_world
 from typer.testing import CliRunner, Result
 
 from curator_service.backup import write_backup
 from curator_service.cli.main import app as cli
 from curator_service.kit.files import lock
+from curator_service.settings import Settings
 
 PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
 
@@ -99,46 +102,92 @@ def test_without_an_anchor_the_operator_is_led_to_the_rehearsal(world: World) ->
     assert "restore --rehearse FILE" in refused.stderr
 
 
-def test_the_page_s_commands_rehearse_restore_and_reconcile(world: World, tmp_path: Path) -> None:
-    """As they stand, but for the folders, in a shell that stops at the first that fails."""
-    buy(world, "k")
-    root, tools = tmp_path / "root", tmp_path / "tools"
-    places = {"/var/lib/curator/data": root / "data", "/var/backups/curator": root / "backups"}
-    (root / "backups").mkdir(parents=True)
-    tools.mkdir()
+def read_blocks(heading: str) -> list[str]:
+    """Return the commands that the page prints under a heading."""
+    section = (
+        PAGE.read_text(encoding="utf-8")
+        .partition(f"\n{heading}\n")[2]
+        .partition(f"\n{heading.split(maxsplit=1)[0]} ")[0]
+    )
+    return re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
+
+
+def run_page(script: str, root: Path, settings: Settings, **tokens: str) -> None:
+    """Run commands of the page as they stand, but for the folders, in a shell that stops at the first that fails."""
+    tools = root / "tools"
+    tools.mkdir(parents=True, exist_ok=True)
     for name, text in {
         "systemctl": "exit 0",
         "curator": f'exec "{sys.executable}" -m curator_service.cli.main "$@"',
     }.items():
         (tools / name).write_text(f"#!/bin/sh\n{text}\n")
         (tools / name).chmod(0o755)
-    section = PAGE.read_text(encoding="utf-8").partition("## Back up and restore")[2].partition("\n## ")[0]
-    blocks = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
-    assert "--rehearse" in blocks[0]
-    assert "--reconcile" in blocks[1]
-    (file,) = set(re.findall(r"/var/backups/curator/(\S+)", section))
-    write_backup(world.curator, root / "backups" / file)
-    buy(world, "later")
-    posted = world.account().posted
-    shutil.copytree(world.settings.data_dir, root / "data", ignore=shutil.ignore_patterns("keys"))
-    script = "\n".join(blocks)
+    places = {
+        "/var/lib/curator-anchor": settings.anchor_folder,
+        "/var/lib/curator/data": settings.data_dir,
+        "/var/backups/curator": root / "backups",
+    }
     for place, folder in places.items():
         script = script.replace(place, str(folder))
     environment = {name: value for name, value in os.environ.items() if not name.startswith("CURATOR_")} | {
         "PATH": f"{tools}:{os.environ['PATH']}",
         "PYTHONPATH": os.pathsep.join(sys.path),
-        "CURATOR_DATA_DIR": str(root / "data"),
-        "CURATOR_KEYS_DIR": str(world.settings.keys_folder),
-        "CURATOR_ANCHOR_DIR": str(world.settings.anchor_folder),
+        "CURATOR_DATA_DIR": str(settings.data_dir),
+        "CURATOR_KEYS_DIR": str(settings.keys_folder),
+        "CURATOR_ANCHOR_DIR": str(settings.anchor_folder),
     }
     ended = subprocess.run(
-        ["bash", "-e", "-u", "-c", script], env=environment, capture_output=True, text=True, check=False
+        ["bash", "-e", "-u", "-c", script], env=environment | tokens, capture_output=True, text=True, check=False
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_the_page_s_commands_rehearse_restore_and_reconcile(world: World, tmp_path: Path) -> None:
+    buy(world, "k")
+    root = tmp_path / "root"
+    settings = world.settings.model_copy(
+        update={
+            "data_dir": root / "data",
+            "keys_dir": world.settings.keys_folder,
+            "anchor_dir": world.settings.anchor_folder,
+        }
+    )
+    (root / "backups").mkdir(parents=True)
+    blocks = read_blocks("## Back up and restore")
+    assert "--rehearse" in blocks[0]
+    assert "--reconcile" in blocks[1]
+    (file,) = set(re.findall(r"/var/backups/curator/(\S+)", "".join(blocks)))
+    write_backup(world.curator, root / "backups" / file)
+    buy(world, "later")
+    posted = world.account().posted
+    shutil.copytree(world.settings.data_dir, root / "data", ignore=shutil.ignore_patterns("keys"))
+    run_page("\n".join(blocks), root, settings)
     with closing(sqlite3.connect(root / "data" / "curator.sqlite3")) as connection:
         assert connection.execute("SELECT posted_units FROM populations WHERE name = 'town'").fetchone() == (posted,)
 
 
-def buy(world: World, key: str) -> None:
+def test_the_page_s_commands_count_what_a_copy_charged(tmp_path: Path) -> None:
+    root, today = tmp_path / "root", datetime.now(UTC).replace(microsecond=0)
+    (root / "backups").mkdir(parents=True)
+    on_the_copy, here = read_blocks("### A copy was served")
+    with open_world(tmp_path / "world", moment=today) as world:
+        world.add_token("rita", *ADMIN)
+        buy(world, "k")
+        common, copy = world.account().posted, copy_of(world)
+        buy(world, "here")
+        sold = world.account().posted - common
+        seen_there = buy(copy, "there")
+        world.api().get(f"{COHORT}/budget", headers=seen(checkpoint_of(seen_there["receipt"])))
+        run_page(on_the_copy, root, copy.settings)
+        copy.close()
+        tokens = {"CURATOR_TOKEN": world.tokens["root"], "CURATOR_SECOND_TOKEN": world.tokens["rita"]}
+        run_page(here, root, world.settings, **tokens)
+        assert world.account().posted == common + sold + int(seen_there["cost"]["units"])
+        buy(world, "later")
+
+
+def buy(world: World, key: str) -> dict[str, Any]:
     answer = world.api().post(RELEASES, json=box(fresh=True, price={"mu": 0.05}), key=key)
     assert answer.status_code == 201, answer.text
+    release: dict[str, Any] = answer.json()
+    return release

@@ -70,7 +70,11 @@ def ask(folder: Path, url: str, query: str) -> Any:
 def collect(source: Any) -> Any:
     sketcher = Sketcher(b"t")
     batches = list(iterate_rows(MANIFEST, source, observe_sketch(sketcher)))
-    rows = [[values.tolist() for values in batch.stored.values()] + [list(batch.subjects or ())] for batch in batches]
+    rows = [
+        [values.tolist() for values in batch.stored.values()]
+        + [[] if batch.subjects is None else batch.subjects.to_pylist()]
+        for batch in batches
+    ]
     return rows, sketcher.finish().to_bytes()
 
 

@@ -23,12 +23,13 @@ from curator_service.app import create_app
 from curator_service.backup import read_backup, write_backup
 from curator_service.cli.main import app as commands
 from curator_service.container import make_curator
-from curator_service.datasets import snapshot, versions
+from curator_service.datasets import service, snapshot, versions
 from curator_service.datasets.batches import MARK
 from curator_service.datasets.engines.numpy import NumpyEngine
 from curator_service.datasets.repository import APPEND, REPLACE, Dataset
 from curator_service.datasets.service import DatasetService, RegistrationError
 from curator_service.datasets.sources.base import IngestError
+from curator_service.datasets.subjects import make_pseudonymiser
 from curator_service.datasets.versions import ChangeError
 from curator_service.kit.db import Database
 from curator_service.ledger.trust.recovery import reconcile
@@ -333,6 +334,25 @@ def test_appended_rows_are_those_of_one_registration(both: World) -> None:
     cut(both)
     assert len(rows(both, "visits")) == 1
     assert_sound(both)
+
+
+def test_rows_of_an_earlier_version_keep_the_function_of_their_pseudonyms(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or rows that come later were of other persons, and whoever is to be forgotten was not found."""
+    register(world, "whole", ANNA + OTHERS + MORE)
+    with monkeypatch.context() as earlier:
+        earlier.setattr(
+            service, "make_pseudonymiser", lambda keys: make_pseudonymiser(keys, keys.list_keys()[-1].key_id)
+        )
+        register(world, "visits")
+    add(world, "visits", MORE)
+    cut(world)
+    assert rows(world, "visits") == rows(world, "whole")
+    assert erase(world) == ["visits", "whole"]
+    cut(world)
+    assert rows(world, "visits") == rows(world, "whole")
+    assert_sound(world)
 
 
 def test_rows_of_people_with_another_budget_are_refused(world: World) -> None:

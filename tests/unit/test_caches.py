@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from curator_service.kit.caches import SHORT, SizedCache, cache_short
+from curator_service.privacy.design import DESIGNS_BYTES, Column, ColumnType, bytes_of_design, make_design
 
 
 def make(made: list[str], key: str, size: int) -> tuple[str, Callable[[], bytes], Callable[[bytes], int]]:
@@ -46,6 +47,17 @@ def test_threads_share_one_and_count_it_once() -> None:
         found = list(pool.map(lambda i: len(cache.get(i % 5, lambda: bytes(90), len)), range(500)))
     assert set(found) == {90}
     assert cache._size == sum(size for _, size in cache._held.values()) == 450
+
+
+def test_designs_of_long_requests_are_remembered_within_bytes() -> None:
+    """Who asks for a thousand terms again and again, each time for others, makes no memory of it."""
+    target = Column("y", ColumnType.NUMERIC, lower=-1.0, upper=1.0)
+    made = []
+    for k in range(40):
+        columns = tuple(Column(f"x{k}.{i}", ColumnType.NUMERIC, lower=-1.0, upper=1.0) for i in range(1000))
+        made.append(make_design(columns, (target,), intercept=True))
+    assert 40 * bytes_of_design(made[0]) > DESIGNS_BYTES >= make_design.results._size > 0
+    assert make_design(columns, (target,), intercept=True) is made[-1]
 
 
 @pytest.mark.parametrize("kind", [str, bytes])

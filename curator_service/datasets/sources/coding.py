@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 
 from curator_service.datasets.batches import SourceBatch
 from curator_service.datasets.manifest import ColumnDeclaration, Manifest
-from curator_service.datasets.sketch import Codes, Sketcher, Values, code_levels, code_numbers, code_words
+from curator_service.datasets.pseudonyms import PseudonymArray, Pseudonymiser, find_texts
+from curator_service.datasets.sketch import Codes, Sketcher, Values, code_levels, code_numbers
 from curator_service.datasets.sources.base import Doubt, Faults, Progress, RawBatch, Source, read_batches
 from curator_service.kit.instants import MICROSECONDS, parse_instant
 from curator_service.privacy.design import Column, ColumnType, MissingRule
@@ -72,8 +73,12 @@ class CodedBatch:
 
     batch: SourceBatch
     columns: Sequence[CodedColumn]
-    persons: Codes | None
     keys: Mapping[str, pa.Array]
+
+    @property
+    def persons(self) -> Codes | None:
+        """A number of each row's person; None where the manifest declares no subject."""
+        return None if self.batch.pseudonyms is None else number_persons(self.batch.pseudonyms)
 
 
 Observer = Callable[[CodedBatch], None]
@@ -86,6 +91,7 @@ def iterate_rows(
     observe: Observer,
     progress: Progress = lambda _rows, _share: None,
     faults: Faults | None = None,
+    pseudonymiser: Pseudonymiser | None = None,
 ) -> Generator[SourceBatch]:
     """Yield the rows of a source in order, as stored integers.
 
@@ -99,6 +105,8 @@ def iterate_rows(
         Called with the number of rows that were read, and their share of all, where it is known.
     faults : Faults, optional
         Takes what breaks the manifest; reading goes on behind it unless it raises. The first fault ends it otherwise.
+    pseudonymiser : Pseudonymiser, optional
+        Of the subjects, where the manifest declares them; one of this reading alone if not given.
 
     Raises
     ------
@@ -106,7 +114,7 @@ def iterate_rows(
         Naming source, place and column, and showing no value.
     """
     faults, rows = faults or Faults(source), 0
-    coder = Coder(manifest, source, faults)
+    coder = Coder(manifest, source, faults, pseudonymiser or Pseudonymiser.for_once())
     with ThreadPoolExecutor(1) as pool, closing(read_batches(manifest, source, faults, coder.code)) as batches:
         observed = None
         for raw, coded in batches:
@@ -135,11 +143,13 @@ class Coder:
     source : Source
     faults : Faults
         Takes what breaks a declaration.
+    pseudonymiser : Pseudonymiser
     """
 
-    def __init__(self, manifest: Manifest, source: Source, faults: Faults) -> None:
+    def __init__(self, manifest: Manifest, source: Source, faults: Faults, pseudonymiser: Pseudonymiser) -> None:
         self._manifest = manifest
         self._faults = faults
+        self._pseudonymiser = pseudonymiser
         self._columns = [_ColumnCoder(c, manifest, source.decimal) for c in manifest.columns]
 
     def code(self, raw: RawBatch) -> CodedBatch:
@@ -159,8 +169,10 @@ class Coder:
         }
         parts = [self._code_subjects(raw, *one) for one in zip(names, raw.columns[: len(names)], strict=True)]
         folded = join_subjects(parts) if parts else None
-        batch = SourceBatch({name: one.stored for name, one in coded.items()}, folded, len(raw.columns[0]))
-        return CodedBatch(batch, list(coded.values()), None if folded is None else code_words(folded), raw.keys)
+        pseudonyms = None if folded is None else self._pseudonymiser.make(folded)
+        stored = {name: one.stored for name, one in coded.items()}
+        batch = SourceBatch(stored, folded, len(raw.columns[0]), pseudonyms)
+        return CodedBatch(batch, list(coded.values()), raw.keys)
 
     def _code_column(self, raw: RawBatch, coder: "_ColumnCoder", array: pa.Array) -> CodedColumn:
         wrong = _Wrong(len(array))
@@ -173,15 +185,15 @@ class Coder:
         self._tell(raw, coder.column.name, wrong)
         return coded
 
-    def _code_subjects(self, raw: RawBatch, name: str, array: pa.Array) -> Sequence[str]:
+    def _code_subjects(self, raw: RawBatch, name: str, array: pa.Array) -> pa.Array:
         wrong = _Wrong(len(array))
-        folded: Sequence[str] = [""] * len(array)
         try:
             folded = _fold_array(array)
-            if "" in folded:
-                wrong.add(np.array([not one for one in folded], np.bool_), "subject is missing; whose row is it?")
+            if (missing := ~are_known(folded)).any():
+                wrong.add(missing, "subject is missing; whose row is it?")
         except _WrongColumn as error:
             wrong.add(None, str(error))
+            folded = pa.array([""] * len(array), pa.string())
         self._tell(raw, name, wrong)
         return folded
 
@@ -408,7 +420,18 @@ def _to_instants(array: pa.Array, with_time: bool, wrong: _Wrong) -> tuple[npt.N
     return instants, present
 
 
-def _fold_array(array: pa.Array) -> list[str]:
+def number_persons(pseudonyms: PseudonymArray) -> Codes:
+    """Return a number of each row's person: half of the pseudonym."""
+    return np.ascontiguousarray(pseudonyms.view("<u8").reshape(-1, 2)[:, 0], np.uint64)
+
+
+def are_known(subjects: pa.Array) -> _Flags:
+    """Return which folded identifiers are not empty."""
+    known: _Flags = pc.binary_length(subjects).to_numpy(zero_copy_only=False) > 0
+    return known
+
+
+def _fold_array(array: pa.Array) -> pa.Array:
     if pa.types.is_integer(array.type):
         array = pc.cast(array, pa.string())
     elif not pa.types.is_string(array.type):
@@ -416,29 +439,32 @@ def _fold_array(array: pa.Array) -> list[str]:
     return fold_subjects(pc.fill_null(array, ""))
 
 
-def join_subjects(parts: Sequence[Sequence[str]]) -> Sequence[str]:
+def join_subjects(parts: Sequence[pa.Array]) -> pa.Array:
     """Return one folded identifier of each row, of those of several columns; nothing where one of them is missing."""
     if len(parts) == 1:
         return parts[0]
-    return [JOINT.join(row) if all(row) else "" for row in zip(*parts, strict=True)]
+    known = np.logical_and.reduce([are_known(part) for part in parts])
+    return pc.if_else(pa.array(known), pc.binary_join_element_wise(*parts, JOINT), "")
 
 
 def fold_identifier(identifier: str) -> str:
     """Return a person's identifier as rows have it; tabs stand between those of several columns."""
-    return JOINT.join(fold_subjects(pa.array(identifier.strip().split("\t"), pa.string())))
+    return JOINT.join(fold_subjects(pa.array(identifier.strip().split("\t"), pa.string())).to_pylist())
 
 
-def fold_subjects(words: pa.Array) -> list[str]:
+def fold_subjects(words: pa.Array) -> pa.Array:
     """Return what look-alikes have in common: taking two persons for one is safe, taking one for two is not.
 
     Each identifier is folded by itself: were others looked at, one person's would decide whose rows another's are.
     """
-    if pc.all(pc.string_is_ascii(words)).as_py():
-        folded = pc.replace_substring_regex(pc.ascii_lower(words), _INVISIBLE, "")
-    else:
+    seen = np.bincount(find_texts(words)[0], minlength=256)  # expressions are run where they may change something
+    if seen[128:].any():
         folded = pa.array([_fold(word) for word in words.to_pylist()], pa.string())
-    plain: list[str] = pc.replace_substring_regex(folded, _FLOAT, r"\1").to_pylist()
-    return plain
+    else:
+        folded = pc.ascii_lower(words)
+        if seen[:33].any() or seen[127]:
+            folded = pc.replace_substring_regex(folded, _INVISIBLE, "")
+    return pc.replace_substring_regex(folded, _FLOAT, r"\1") if seen[[44, 46]].any() or seen[128:].any() else folded
 
 
 def _fold(subject: str) -> str:

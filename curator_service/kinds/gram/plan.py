@@ -10,6 +10,7 @@ from curator_service.kinds.gram import sensitivity
 from curator_service.kinds.gram.kernel import lambda_min_float_error
 from curator_service.kinds.gram.sensitivity import GramJointBound
 from curator_service.kinds.gram.statistics import Statistic, output_of
+from curator_service.kit.caches import cache_sized
 from curator_service.privacy.accountant import GDP, Accountant, Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.allocation import (
@@ -23,7 +24,7 @@ from curator_service.privacy.allocation import (
 )
 from curator_service.privacy.calibration import CALIBRATIONS, Calibration, Mechanism, PlanError, sigma_of_formula
 from curator_service.privacy.conversions import exact, round_down
-from curator_service.privacy.design import Design
+from curator_service.privacy.design import DESIGNS_BYTES, Design, bytes_of_design
 from curator_service.privacy.mechanism import Output
 from curator_service.privacy.parts import GaussianPart, Part
 from curator_service.privacy.row_maps import Box, RowMap
@@ -262,7 +263,11 @@ def derive_bounds(
     return inputs.bounds(mechanism), inputs.joint(mechanism)
 
 
-@lru_cache(maxsize=1024)
+def _bytes_of_plan(plan: GramPlan) -> int:
+    return bytes_of_design(plan.design)
+
+
+@cache_sized(DESIGNS_BYTES, _bytes_of_plan)
 def _plan(
     inputs: _SensitivityInputs,
     price: Price,

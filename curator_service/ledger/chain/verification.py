@@ -446,9 +446,30 @@ def _count_reconciliation(payload: dict[str, Any], units: int, state: AccountSta
         raise _Bad("the entry begins an epoch that is not a new one")
     state.epoch = payload["epoch"]
     state.posted += units
+    if "history" in payload:
+        _count_history(payload, units, state)
     state.limit = int(payload["limit"])
     # Of a history that was lost a higher limit may be known than the last; entries of before do not state it.
     state.highest_limit = max(state.highest_limit, int(payload.get("highest_limit", 0)))
+
+
+def _count_history(payload: dict[str, Any], units: int, state: AccountState) -> None:
+    """Add the charges of a second history to those of the analysts who were charged there."""
+    if payload["actor"] == payload["approved_by"]:
+        raise _Bad("the charges of a second history were taken over without a second person")
+    charges = [
+        (Charged(*(str(one[name]) for name in Charged._fields)), int(one["count"]), int(one["units"]))
+        for one in payload["charges"]
+    ]
+    if any(count <= 0 or cost <= 0 for _, count, cost in charges) or sum(cost for *_, cost in charges) != units:
+        raise _Bad("the entry counts another amount than the charges that it names")
+    for charged, count, cost in charges:
+        before, sum_of_units = state.spending.get(charged, (0, 0))
+        state.spending[charged] = before + count, sum_of_units + cost
+        share = state.shares.get((PERMIT, charged.permit))
+        if share is not None:
+            share.posted += cost
+            share.posted = share.posted if share.limit is None else min(share.posted, share.limit)
 
 
 def _take(state: AccountState, reservation: str, units: int, *, whole: bool = False) -> None:

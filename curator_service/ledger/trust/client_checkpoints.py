@@ -12,7 +12,7 @@ from curator_service.kit.problems import Problem
 from curator_service.ledger.chain.entries import Checkpoint, SignedCheckpoint
 from curator_service.ledger.trust.anchor import AnchorError
 from curator_service.ledger.trust.contradictions import find_contradiction
-from curator_service.ledger.trust.guard import Guard
+from curator_service.ledger.trust.guard import SEEN_BY_CLIENT, Guard
 
 KEPT_MAX = 10_000
 """Checkpoints that contradict the ledger which a process remembers; each was signed, and is of a lost history."""
@@ -69,7 +69,7 @@ class ClientCheckpoints:
         if not fault:
             guard.anchor.notice(seen)
             return
-        guard.seal(f"{fault}, which a client has seen, signed by this curator")
+        guard.seal(f"{fault}, {SEEN_BY_CLIENT}")
         self._keep(signed)
 
     def _keep(self, signed: SignedCheckpoint) -> None:

@@ -79,12 +79,18 @@ def is_written_off(connection: Connection, population: Population, seen: Checkpo
     if seen.epoch >= population.epoch:
         return False
     reconciled = list_attested(connection, population.name, "reconcile", holds)
-    return any(_accounts_for(payload, seen) for payload in reconciled)
+    return any(accounts_for(payload, seen) for payload in reconciled)
 
 
-def _accounts_for(payload: Mapping[str, Any], seen: Checkpoint) -> bool:
-    """Tell whether one reconciliation accounted for a checkpoint: by its epoch, and a range of sequences in it."""
+def accounts_for(payload: Mapping[str, Any], seen: Checkpoint) -> bool:
+    """Tell whether one reconciliation accounted for a checkpoint.
+
+    Of a second history whose chain was at hand it names every entry. Of others it has an epoch, and a range of
+    sequences in it.
+    """
     if seen.epoch >= payload["epoch"]:
         return False
+    if seen.entry_hash in payload.get("history", {}).get("entries", ()):
+        return True
     ranges = [lost for lost in payload["lost"] if lost["epoch"] == seen.epoch]
     return payload["all"] == "yes" or any(int(r["after"]) < seen.sequence <= int(r["through"]) for r in ranges)

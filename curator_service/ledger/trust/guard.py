@@ -17,6 +17,8 @@ from curator_service.ledger.trust.anchor import Anchor, AnchorError
 from curator_service.ledger.trust.inspection import Inspection
 
 log = logging.getLogger("curator_service")
+SEEN_BY_CLIENT = "which a client has seen, signed by this curator"
+"""How the reason of a seal ends where a client brought a checkpoint of another history, while the curator ran."""
 
 
 class LedgerUnverified(Problem):
@@ -137,6 +139,15 @@ class Guard:
         if reason:
             self.seal(reason)
         return reason
+
+    def compact_anchor(self) -> None:
+        """Keep the anchor short while this process runs; under a seal every line may be evidence, and stays."""
+        if self.reason():
+            return
+        try:
+            self.inspection.compact_anchor()
+        except (AnchorError, SigningError) as error:
+            log.error("%s", error)  # noqa: TRY400 -- the message says it all
 
     def check_attested(self, population: str, entry: StoredEntry) -> None:
         """Check that an entry is one of this curator's before anything is served on it; seal the curator if not.

@@ -16,7 +16,7 @@ from curator_service.ledger.trust.anchor import AnchorError
 from curator_service.ledger.trust.contradictions import find_contradicted_line, find_needless
 
 LINES_MAX = 1000
-"""Of a longer anchor a start leaves out the lines that prove nothing beside the others."""
+"""Of a longer anchor those lines are left out that prove nothing beside the others."""
 
 
 class Inspection:
@@ -75,9 +75,6 @@ class Inspection:
             if fault:
                 return f"{fault}, which its anchor in {self._anchor.folder} holds"
             heads = [_head_of(connection, population) for population in populations]
-            needless = (
-                find_needless(connection, log_of_anchor, self._holds) if len(log_of_anchor) > LINES_MAX else set()
-            )
         for check in self.checks:
             fault = check()
             if fault:
@@ -90,9 +87,23 @@ class Inspection:
                 "was not restored: `curator ledger begin-anchor`"
             )
         self._move_anchor(log_of_anchor, heads)
+        self.compact_anchor()
+        return ""
+
+    def compact_anchor(self) -> None:
+        """Leave out lines of a long anchor that prove nothing beside the others, where the ledger holds.
+
+        Raises
+        ------
+        AnchorError, SigningError
+        """
+        log_of_anchor = self._anchor.log()
+        if len(log_of_anchor) <= LINES_MAX:
+            return
+        with self._database.snapshot() as connection:
+            needless = find_needless(connection, log_of_anchor, self._holds)
         if needless:
             self._anchor.compact(lambda signed: signed not in needless)
-        return ""
 
     def begin_anchor(self) -> None:
         """Begin an anchor where there is none, beside a ledger that holds: of a further host, or of one that was lost.

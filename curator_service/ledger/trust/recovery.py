@@ -8,9 +8,10 @@ import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pydantic_core import from_json
 
@@ -23,11 +24,13 @@ from curator_service.ledger.chain.attestation import Holds, is_attested, list_at
 from curator_service.ledger.chain.entries import Checkpoint, Receipt, SignedCheckpoint, StoredEntry
 from curator_service.ledger.chain.keys import set_seal
 from curator_service.ledger.chain.signing import Verifier
-from curator_service.ledger.chain.verification import REGISTER
+from curator_service.ledger.chain.verification import REGISTER, Charged
 from curator_service.ledger.repository import Head, Population
 from curator_service.ledger.service import LedgerService
 from curator_service.ledger.trust.anchor import Anchor
 from curator_service.ledger.trust.contradictions import is_held, is_written_off
+from curator_service.ledger.trust.guard import SEEN_BY_CLIENT
+from curator_service.ledger.trust.histories import History, list_new, sum_charges
 from curator_service.ledger.trust.inspection import verify_population
 
 SET_ASIDE = "set_aside.jsonl"
@@ -72,6 +75,8 @@ def reconcile(
     *,
     actor: str,
     anchor_lost: bool,
+    histories: Mapping[str, History] = {},
+    approved_by: str = "",
 ) -> list[Reconciliation]:
     """Bring every account to at least what was spent, begin a new epoch, and lift the seal.
 
@@ -85,12 +90,20 @@ def reconcile(
     actor : str
     anchor_lost : bool
         The operator's word that an anchor is gone: then everything that was left is written off.
+    histories : mapping of str to History
+        The second history of populations that have one, whose charges are counted one by one. Its anchor must be among
+        `anchors`.
+    approved_by : str
+        The privacy officer who approves that, beside the one who is the `actor`.
 
     Raises
     ------
     ReconciliationError
         If a chain does not hold without the entries that nobody signed, evidence is not signed by this curator, or no
-        anchor goes back far enough and nobody said so. Nothing is changed then.
+        anchor goes back far enough and nobody said so; or there is evidence that a second history does not hold.
+        Nothing is changed then.
+    HistoryError
+        If a part of a second history was written off before.
     AnchorError
     """
     logs = [anchor.log() for anchor in (ledger.guard.anchor, *anchors)]
@@ -129,14 +142,55 @@ def reconcile(
                     "which signs nothing. Only where the curator and its anchor are gone for good, say --anchor-lost: "
                     "then all that was left of the budget is written off"
                 )
+            if population.name in histories:
+                _check_history(connection, histories[population.name], own, logs[1:], holds)
+    # Of a ledger that was wound back all is in the history that was lost; one that runs may have parted from another.
+    reason = ledger.guard.reason() or ledger.guard.inspection.find_contradiction()
+    beside = not reason or reason.endswith(SEEN_BY_CLIENT)
     done = []
     names = [population.name for population in populations if population.name != REGISTER]
     for name in [*names, *([REGISTER] if REGISTER in seen | {p.name for p in populations} else [])]:
         own = [signed.checkpoint for signed in evidence if signed.checkpoint.population == name]
-        done.append(_reconcile_one(ledger, name, own, strays.get(name, []), actor, anchor_lost=anchor_lost))
+        done.append(
+            _reconcile_one(
+                ledger,
+                name,
+                own,
+                strays.get(name, []),
+                histories.get(name),
+                {"actor": actor, "approved_by": approved_by},
+                anchor_lost=anchor_lost,
+                beside=beside,
+            )
+        )
     with ledger.database.begin() as connection:
         set_seal(connection, "", timestamp(ledger.now()))
     return done
+
+
+def _check_history(
+    connection: Connection,
+    history: History,
+    evidence: list[Checkpoint],
+    anchors: list[list[SignedCheckpoint]],
+    holds: Holds,
+) -> None:
+    """Check that the second history is all of which there is evidence, and that its anchor is among it."""
+    hashes = history.hashes
+    for seen in evidence:
+        if seen.entry_hash not in hashes and _is_lost(connection, seen, holds):
+            raise ReconciliationError(
+                f"there is evidence of sequence {seen.sequence} (epoch {seen.epoch}) of {history.population!r}, which "
+                "the second history does not hold either: bring a later backup of it, or reconcile without --history, "
+                "which writes off what the evidence states"
+            )
+    if list_new(connection, history, holds) and not any(
+        s.checkpoint.entry_hash in hashes for log in anchors for s in log
+    ):
+        raise ReconciliationError(
+            f"none of the anchors that --anchor names is of the second history of {history.population!r}: it shows up "
+            "to where answers have left. Bring it, or reconcile without --history"
+        )
 
 
 def _is_whole(connection: Connection, population: Population, log: list[SignedCheckpoint], holds: Holds) -> bool:
@@ -196,9 +250,11 @@ def _reconcile_one(
     name: str,
     evidence: list[Checkpoint],
     strays: list[StoredEntry],
-    actor: str,
+    history: History | None,
+    people: Mapping[str, str],
     *,
     anchor_lost: bool,
+    beside: bool,
 ) -> Reconciliation:
     with ledger.unit() as unit:
         connection, moment = unit.connection, timestamp(ledger.now())
@@ -210,12 +266,16 @@ def _reconcile_one(
         if strays:
             repository.delete_entries(connection, name, [entry.sequence for entry in strays])
             aside["set_aside"] = _set_aside(ledger.guard.anchor.folder, name, strays)
-        losses = _find_losses(connection, kept, evidence, ledger.guard.trust.holds)
-        lost = [checkpoint for loss in losses for checkpoint in loss.lost]
-        posted = kept.posted + sum(loss.units for loss in losses)
+        holds = ledger.guard.trust.holds
+        told = [] if history is None else list_new(connection, history, holds)
+        charges = sum_charges(told)
+        named = {entry.entry_hash for entry in told}
+        losses = _find_losses(connection, kept, [one for one in evidence if one.entry_hash not in named], holds, beside)
+        lost = [checkpoint for checkpoint in evidence if _is_lost(connection, checkpoint, holds)]
+        posted = kept.posted + sum(loss.units for loss in losses) + sum(units for _count, units in charges.values())
         latest = max(lost, key=lambda checkpoint: checkpoint.order, default=None)
         raised = kept.limit if latest is None or latest.epoch < kept.epoch else latest.limit
-        limit = max(posted, raised)
+        limit = max(posted, min(raised, kept.limit) if told else raised)  # a second history raises no limit here
         if anchor_lost:
             posted = limit = max(kept.limit, limit)
         highest = max([limit, *(checkpoint.limit for checkpoint in lost)])
@@ -224,13 +284,15 @@ def _reconcile_one(
             reserved[reservation.id] = str(reservation.left)
             reservations.close_reservation(connection, reservation.id, reservations.VOIDED)
         repository.clear_pending(connection, name)
-        last = max([kept.sequence, *(checkpoint.sequence for checkpoint in evidence)])
-        epoch = max([kept.epoch, *(checkpoint.epoch for checkpoint in evidence)]) + 1
+        _take_over(connection, name, charges)
+        ends = [*evidence, *([] if history is None else [history.head])]
+        last = max([kept.sequence, *(checkpoint.sequence for checkpoint in ends)])
+        epoch = max([kept.epoch, *(checkpoint.epoch for checkpoint in ends)]) + 1
         head = repository.set_account(
             connection, name, limit=limit, highest=highest, posted=posted, epoch=epoch, sequence=last + 1
         )
         payload = {
-            "actor": actor,
+            "actor": people["actor"],
             "time": moment,
             "kept_through": str(kept.sequence),
             "lost": [lost_range for loss in losses for lost_range in loss.ranges],
@@ -238,12 +300,42 @@ def _reconcile_one(
             "highest_limit": str(highest),
             "voided": reserved,
             **aside,
+            **_state_beside(losses, beside=beside),
         }
+        if history is not None and told:
+            payload |= {"approved_by": people["approved_by"], **_state_history(history, told, charges)}
         receipt = unit.record(head, "reconcile", posted - kept.posted, payload)
     for written in (*begun, receipt):
         ledger.guard.anchor_before_send(written, just_written=True)
     through = None if anchor_lost else max([kept.sequence, *(checkpoint.sequence for checkpoint in lost)])
     return Reconciliation(name, kept.sequence, through, posted - kept.posted, head.epoch, len(strays))
+
+
+def _take_over(connection: Connection, name: str, charges: Mapping[Charged, tuple[int, int]]) -> None:
+    """Add the charges of a second history to those of the analysts and permits that were charged there."""
+    for charged, (count, units) in charges.items():
+        repository.add_spending(connection, name, charged, units, charges=count)
+        repository.fill_share(connection, name, charged.permit, units)
+
+
+def _state_history(
+    history: History, told: list[StoredEntry], charges: Mapping[Charged, tuple[int, int]]
+) -> dict[str, Any]:
+    """Return what the entry says of a second history: each entry, so that any other one that somebody saw seals."""
+    return {
+        "history": {"after": str(history.after), "entries": [entry.entry_hash for entry in told]},
+        "charges": [
+            {**charged._asdict(), "count": str(count), "units": str(units)}
+            for charged, (count, units) in sorted(charges.items())
+        ],
+        "beside": "0",
+    }
+
+
+def _state_beside(losses: list["_Loss"], *, beside: bool) -> dict[str, str]:
+    """Return what of other histories is counted beside this one: more of them may be seen later."""
+    counted = [checkpoint.posted for loss in losses if loss.known == 0 for checkpoint in loss.lost]
+    return {"beside": str(max(counted))} if beside and counted else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,11 +382,16 @@ class _Loss:
         ]
 
 
-def _find_losses(connection: Connection, kept: Head, evidence: list[Checkpoint], holds: Holds) -> list[_Loss]:
+def _find_losses(
+    connection: Connection, kept: Head, evidence: list[Checkpoint], holds: Holds, beside: bool
+) -> list[_Loss]:
     """Return the histories that went on where this ledger ends, and those where an earlier reconciliation began.
 
     A checkpoint of an epoch that this ledger has left belongs to the life before that reconciliation, which accounted
     for what was known then: what it proves beyond is lost as well.
+
+    Of a history `beside` this one, which went on while this one did, nobody can tell by checkpoints where they parted:
+    nothing of it counts as known.
     """
     reconciled = list_attested(connection, kept.population, "reconcile", holds)
     grouped: dict[int, _Loss] = {}
@@ -304,9 +401,9 @@ def _find_losses(connection: Connection, kept: Head, evidence: list[Checkpoint],
         before = next((payload for payload in reconciled if payload["epoch"] > checkpoint.epoch), None)
         begun_anew = before is None and checkpoint.epoch < kept.epoch  # nothing of that life is left
         place, after, known = (
-            (kept.sequence, 0 if begun_anew else kept.sequence, kept.posted)
+            (kept.sequence, 0 if begun_anew else kept.sequence, 0 if beside else kept.posted)
             if before is None
-            else (before["sequence"], int(before["kept_through"]), int(before["posted"]))
+            else (before["sequence"], int(before["kept_through"]), int(before.get("beside", before["posted"])))
         )
         loss = grouped.setdefault(place, _Loss([], after, _epoch_of(connection, kept.population, after), known))
         loss.lost.append(checkpoint)

@@ -59,7 +59,7 @@ def outcome(source: CsvSource, manifest: Manifest) -> Any:
     except IngestError as error:
         return str(error)
     stored = [{name: values.tolist() for name, values in batch.stored.items()} for batch in batches]
-    subjects = [None if batch.subjects is None else list(batch.subjects) for batch in batches]
+    subjects = [None if batch.subjects is None else batch.subjects.to_pylist() for batch in batches]
     sketch = sketcher.finish().to_bytes() if batches else b""
     return stored, subjects, [batch.count for batch in batches], sketch, source.digest
 

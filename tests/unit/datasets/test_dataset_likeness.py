@@ -634,3 +634,33 @@ def test_rows_have_the_sketch_that_they_had(columns: int, owned: bool, digest: s
 def test_a_sketch_does_not_depend_on_chunks(*, owned: bool) -> None:
     cut = sketched([7, 31_111, 31_112, 90_000], columns=6, owned=owned)
     assert cut == sketched([], columns=6, owned=owned)
+
+
+def test_sketches_are_compared_before_others_have_to_wait(town: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within the unit of work, which keeps others from writing, only what was stored since is compared."""
+    within: list[bool] = []
+    find_excess = Sketch.find_excess
+
+    def note(self: Sketch, other: Sketch) -> float:
+        within.append(getattr(town.curator.database._local, "unit", None) is not None)
+        return find_excess(self, other)
+
+    monkeypatch.setattr(Sketch, "find_excess", note)
+    register(town, make_rows(30, seed=1), name="other")
+    assert within
+    assert not any(within)
+
+    service, compare = town.curator.datasets.likeness, LikenessService.compare
+    copies = make_rows(400, seed=2)
+
+    def compare_and_be_overtaken(*given: Any, **named: Any) -> Any:
+        monkeypatch.setattr(service, "compare", lambda *again, **more: compare(service, *again, **more))
+        found = compare(service, *given, **named)
+        register(town, copies, name="faster", population="town")
+        within.clear()
+        return found
+
+    monkeypatch.setattr(service, "compare", compare_and_be_overtaken)
+    with pytest.raises(RegistrationError, match="registered under the population 'town'"):
+        register(town, copies[1:], name="slower")
+    assert within == [True]

@@ -1,8 +1,11 @@
 """Persons with several rows: m of each count, which a rule of these rows picks, and noise grows with m."""
 
 import itertools
+import os
+import tracemalloc
 from itertools import permutations
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
@@ -13,7 +16,8 @@ from hypothesis import strategies as st
 from support import PERSONS, World, ZeroNoise, body, open_world
 
 from curator_service.datasets.manifest import ManifestError
-from curator_service.datasets.persons import Persons, hash_rows
+from curator_service.datasets.persons import ROW_BYTES, Persons, hash_rows
+from curator_service.datasets.pseudonyms import SIZE, PseudonymArray, Pseudonymiser
 from curator_service.datasets.service import RegistrationError
 from curator_service.datasets.sources import base as source
 from curator_service.datasets.sources.base import IngestError
@@ -168,9 +172,22 @@ def count_of(visits: list[tuple[str, ...]], rows_max: int, keep_by: str | None =
     """Return the visits that count, in an order of their own; taken in as two batches."""
     persons = Persons(rows_max, keep_by)
     for part in (visits[:cut], visits[cut:]) if cut else (visits,):
-        persons.add([who for who, *_ in part], stored_of(part))
+        persons.add(whose_of(part), stored_of(part))
+    counted = list_counted(persons, stored_of(visits))
     assert persons.count == len({who for who, *_ in visits})
-    return sorted(visits[row] for row in persons.find_counted())
+    return sorted(visits[row] for row in counted)
+
+
+def whose_of(visits: list[tuple[str, ...]]) -> PseudonymArray:
+    return Pseudonymiser("key", b"s").make(pa.array([who for who, *_ in visits], pa.string()))
+
+
+def list_counted(persons: Persons, stored: dict[str, Any]) -> list[int]:
+    """Return the rows that count of those that were taken in, by their numbers."""
+    marks = persons.find_counted(lambda rows: {name: one[rows] for name, one in stored.items()})
+    rows: list[int] = np.flatnonzero(marks.read(0, len(stored["a"]))).tolist()
+    assert len(rows) == len(marks)
+    return rows
 
 
 VISIT = st.tuples(st.sampled_from("abc"), *(st.sampled_from(["", "0", "1", "5"]) for _ in range(3)))
@@ -209,26 +226,80 @@ def test_rows_that_were_made_to_have_one_hash_count_whatever_their_order(monkeyp
     made = [("p", "904637", "128945665"), ("p", "-29312", "0"), ("p", "904637", "128945665")]
     stored = [{"a": np.array([int(a)], np.int32), "b": np.array([int(b)], np.int32)} for _, a, b in made]
     assert len({int(hash_rows(row, 1)[0]) for row in stored}) == 1
-    monkeypatch.setattr("curator_service.datasets.persons._PENDING_MIN", 1)
-    for rows_max in (1, 2):
+    for rows_max, held in itertools.product((1, 2), (0, 100)):
+        monkeypatch.setattr("curator_service.datasets.persons._HELD_ROWS", held)
         found = set()
         for order in permutations(range(3)):
             persons = Persons(rows_max)
             for i in order:
-                persons.add(["p"], stored[i])
-            found.add(tuple(sorted(made[order[row]] for row in persons.find_counted())))
+                persons.add(whose_of(made[:1]), stored[i])
+            whole = {name: np.concatenate([stored[i][name] for i in order]) for name in "ab"}
+            found.add(tuple(sorted(made[order[row]] for row in list_counted(persons, whole))))
         assert len(found) == 1
+
+
+def test_of_rows_that_are_the_same_the_first_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or what is stored would depend on how a processor sorts."""
+    visits = [(f"p{i % 500}", "1", "1", "1") for i in range(20_000)]
+    for held in (50, 10**6):
+        monkeypatch.setattr("curator_service.datasets.persons._HELD_ROWS", held)
+        persons = Persons(4)
+        for start in range(0, 20_000, 1000):
+            persons.add(whose_of(visits[start : start + 1000]), stored_of(visits[start : start + 1000]))
+        assert list_counted(persons, stored_of(visits)) == list(range(2000))
 
 
 def test_rows_are_dropped_in_between_without_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
     visits = [(str(i % 7), str(i * 31 % 100), str(i), "0") for i in range(300)]
     whole = count_of(visits, 3)
-    monkeypatch.setattr("curator_service.datasets.persons._PENDING_MIN", 4)
+    monkeypatch.setattr("curator_service.datasets.persons._HELD_ROWS", 4)
     persons = Persons(3)
     for start in range(0, 300, 5):
-        persons.add([who for who, *_ in visits[start : start + 5]], stored_of(visits[start : start + 5]))
-    assert sorted(visits[row] for row in persons.find_counted()) == whole
-    assert persons._held == 21
+        persons.add(whose_of(visits[start : start + 5]), stored_of(visits[start : start + 5]))
+    assert sorted(visits[row] for row in list_counted(persons, stored_of(visits))) == whole
+
+
+def test_memory_does_not_grow_with_persons(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("curator_service.datasets.persons._HELD_ROWS", 2**13)
+    batch, peaks = 2**12, []
+    for batches in (16, 128):
+        persons, chance = Persons(1), np.random.default_rng(3)
+        tracemalloc.start()
+        for _ in range(batches):
+            whose = np.frombuffer(chance.bytes(SIZE * batch), f"V{SIZE}")
+            persons.add(whose, {"a": np.zeros(batch, np.int32)})
+        counted = persons.find_counted()
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert len(counted) == persons.count == batches * batch
+    assert peaks[1] < 1.2 * peaks[0]
+
+
+def test_what_waits_in_a_file_has_no_name_and_tells_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends with its process, however that ends, and a disk from which it was removed holds noise."""
+    monkeypatch.setattr("curator_service.datasets.persons._HELD_ROWS", 10)
+    opened: list[Any] = []
+
+    def open_file(**given: Any) -> Any:
+        opened.append(TemporaryFile(**given))  # noqa: SIM115 -- as `Persons` holds it
+        return opened[-1]
+
+    monkeypatch.setattr("curator_service.datasets.persons.TemporaryFile", open_file)
+    visits = [(f"p{i}", "77", "88", "99") for i in range(200)]
+    persons, whose = Persons(1, "a", tmp_path), whose_of(visits)
+    for start in range(0, 200, 20):
+        persons.add(whose[start : start + 20], stored_of(visits[start : start + 20]))
+    (file,) = opened
+    assert os.fstat(file.fileno()).st_mode & 0o777 == 0o600
+    assert os.fstat(file.fileno()).st_nlink == 0
+    assert list(tmp_path.iterdir()) == []
+    file.seek(0)
+    content = file.read()
+    assert len(content) == 200 * ROW_BYTES
+    assert not any(who.tobytes() in content for who in whose)
+    words = np.frombuffer(content, np.uint64)
+    assert len(np.unique(words)) == len(words)  # columns that are the same in every row are not
+    assert list_counted(persons, stored_of(visits)) == list(range(200))
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def read(path: Path, manifest: Manifest) -> Any:
     source = open_source(path, manifest.csv_options)
     for batch in iterate_rows(manifest, source, observe_sketch(sketcher)):
         stored += batch.stored["x"].tolist()
-        subjects += batch.subjects or []
+        subjects += [] if batch.subjects is None else batch.subjects.to_pylist()
     assert len(source.digest) == 64
     return stored, subjects, sketcher.finish().to_bytes()
 

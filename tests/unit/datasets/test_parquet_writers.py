@@ -85,7 +85,7 @@ WRITERS = {
 def read(path: Path) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {"subjects": [], "sex": [], "ward": [], "age": []}
     for batch in iterate_rows(MANIFEST, open_source(path, MANIFEST.csv_options), lambda *_: None):
-        found["subjects"] += batch.subjects or []
+        found["subjects"] += [] if batch.subjects is None else batch.subjects.to_pylist()
         for name in ("sex", "ward", "age"):
             found[name] += batch.stored[name].tolist()
     return found

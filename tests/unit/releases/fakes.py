@@ -39,6 +39,7 @@ from curator_service.releases.preparation import Prepared, prepare
 from curator_service.releases.publisher import ReleasePublisher
 from curator_service.releases.rendering import outline_of, render_answer
 from curator_service.releases.repository import KnownKey, StoredRelease
+from curator_service.releases.stopping import StoppableKernel, Stopped
 from curator_service.releases.submission import Submission
 
 MOMENT = "2026-03-01T12:00:00Z"
@@ -269,6 +270,7 @@ class Stage:
         self.space_max: list[int] = []
         self.timed: list[float] = []
         self.queued: list[Any] = []
+        self.cancels_at_work: Callable[[], None] | None = None
         self.connection, self.worker_id = object(), "wrk_1"  # nobody looks into a connection
         self.guard = SimpleNamespace(check_open=self.check_open)
         for module, names in (
@@ -399,8 +401,10 @@ class Stage:
         self.take("draw")
         return [UNIT**2] * len(scales)
 
-    def sum_rows(self, _dataset: Dataset, kernel: FilledKernel) -> ExactSums:
+    def sum_rows(self, _dataset: Dataset, kernel: FilledKernel | StoppableKernel) -> ExactSums:
         self.take("sum")
+        if isinstance(kernel, StoppableKernel) and kernel.is_stopped():
+            raise Stopped
         return ExactSums(UNIT**2 * np.arange(1, kernel.width + 1))
 
     place, attending = _span("place", "leave place"), _span("attend", "attend no more")
@@ -410,8 +414,18 @@ class Stage:
         self.timed.append(duration_s)
         return self._timing()
 
+    def work_in_steps(
+        self, work: Callable[[Callable[[], bool]], NoisyStatistics], duration_s: float, is_unwanted: Callable[[], bool]
+    ) -> NoisyStatistics:
+        with self.ending_at_public_time(duration_s):
+            if self.cancels_at_work is None:
+                return work(lambda: False)
+            self.cancels_at_work()
+            assert is_unwanted()
+            return work(lambda: True)
+
     @contextmanager
-    def queue_place(self, _job_id: str, _principal_id: str) -> Iterator[SimpleNamespace]:
+    def queue_place(self, _job_id: str, _principal_id: str, _expected_s: float) -> Iterator[SimpleNamespace]:
         if not self.take("place"):
             raise TooManyRequests("too many", retry_after_s=1)
         yield SimpleNamespace(take=self.queued.append)

@@ -297,6 +297,23 @@ def test_a_job_that_has_ended_is_not_begun(stage: Stage, state: str, outcome: st
     assert {"draw", "sum"}.isdisjoint(stage.steps)
 
 
+@pytest.mark.parametrize(("outcome", "refusal"), [("cancelled", JobEnded), ("voided", Unavailable)])
+def test_a_job_that_ends_while_it_is_worked_on_is_computed_no_more(
+    stage: Stage, outcome: str, refusal: type[Exception]
+) -> None:
+    stage.publisher.start_job(LONG, make_population())
+
+    def end() -> None:
+        assert stage.job is not None
+        stage.job = replace(stage.job, state="closed", outcome=outcome)
+
+    stage.cancels_at_work = end
+    with pytest.raises(refusal):
+        stage.queued[0]()
+    assert {"post", "perturb"}.isdisjoint(stage.steps)
+    assert stage.stored == []
+
+
 def test_a_job_waits_for_its_turn_before_it_looks_at_rows(stage: Stage) -> None:
     assert stage.publisher.start_job(LONG, make_population()) is stage.job
     assert stage.steps == ["place", *RESERVE]

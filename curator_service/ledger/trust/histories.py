@@ -1,0 +1,167 @@
+"""A second history under this curator's key: a copy that was reconciled and served, read from a backup of it.
+
+Checkpoints tell how much such a copy counts as spent, its own write-offs included. Its chain tells what it charged.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import from_json
+
+from curator_service.kit.db import Connection
+from curator_service.ledger import repository
+from curator_service.ledger.chain.attestation import Holds, list_attested
+from curator_service.ledger.chain.entries import Checkpoint, Receipt, StoredEntry
+from curator_service.ledger.chain.verification import Charged
+from curator_service.ledger.repository import Population
+from curator_service.ledger.service import LedgerService
+from curator_service.ledger.trust.contradictions import accounts_for
+from curator_service.ledger.trust.inspection import verify_population
+
+ENTRIES_MAX = 1000
+"""Of a longer history the entries cannot be named one by one in the entry that accounts for them."""
+
+
+class HistoryError(ValueError):
+    """A second history cannot be accounted for by its chain; the message says why, and what to do, for the admin."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What a second history has of a population beyond this one.
+
+    Attributes
+    ----------
+    population : str
+    after : int
+        The sequence of the last entry that both have.
+    entries : tuple of StoredEntry
+        Those after it, to the end of the second history.
+    """
+
+    population: str
+    after: int
+    entries: tuple[StoredEntry, ...]
+
+    @property
+    def hashes(self) -> frozenset[str]:
+        """The hashes of its entries."""
+        return frozenset(entry.entry_hash for entry in self.entries)
+
+    @property
+    def head(self) -> Checkpoint:
+        """Where it ends."""
+        return _checkpoint_of(self.entries[-1])
+
+
+def read_histories(ledger: LedgerService, other: LedgerService) -> dict[str, History]:
+    """Return what another ledger of this curator has beyond this one, by population.
+
+    Raises
+    ------
+    HistoryError
+        If a chain of it does not hold under this curator's keys, shares no entry with this ledger, holds amounts that
+        may still be charged, or is too long.
+    """
+    verifier = ledger.guard.keys.verifier()
+    found = {}
+    with ledger.database.snapshot() as ours, other.database.snapshot() as theirs:
+        for chain in repository.list_populations(theirs):
+            verified = verify_population(theirs, chain, verifier, every_signature=True)
+            if not verified.ok:
+                raise HistoryError(
+                    f"the second history of {chain.name!r} does not hold under this curator's keys at sequence "
+                    f"{verified.bad_sequence}: {verified.reason}"
+                )
+            history = _part(ours, theirs, chain.name)
+            if history.entries:
+                _check_usable(ours, chain, history)
+                found[chain.name] = history
+    return found
+
+
+def _part(ours: Connection, theirs: Connection, population: str) -> History:
+    """Return what follows the last entry that two chains share; the hash of each entry covers those before."""
+    apart: list[StoredEntry] = []
+    own, after = repository.iterate_entries(ours, population), 0
+    for entry in repository.iterate_entries(theirs, population):
+        if not apart and next(own, None) == entry:
+            after = entry.sequence
+        else:
+            apart.append(entry)
+    if after == 0:
+        raise HistoryError(f"the second history of {population!r} shares no entry with this ledger")
+    return History(population, after, tuple(apart))
+
+
+def _check_usable(ours: Connection, chain: Population, history: History) -> None:
+    if len(history.entries) > ENTRIES_MAX:
+        raise HistoryError(
+            f"the second history of {chain.name!r} has {len(history.entries)} entries of its own, and at most "
+            f"{ENTRIES_MAX} can be accounted for one by one: reconcile without --history"
+        )
+    if chain.pending:
+        raise HistoryError(
+            f"the second history of {chain.name!r} holds amounts for jobs or reservations, which may have been charged "
+            "since: close them there, write its backup anew, and stop it"
+        )
+    for payload in map(_read, history.entries):
+        if payload["kind"] == "reconcile" and not _wrote_off_ours(ours, chain.name, payload):
+            raise HistoryError(
+                f"the second history of {chain.name!r} has itself written off what is not in this ledger, at sequence "
+                f"{payload['sequence']}: a third one has been served. Reconcile without --history"
+            )
+
+
+def _wrote_off_ours(ours: Connection, population: str, payload: Mapping[str, Any]) -> bool:
+    """Tell whether what a second history wrote off are entries of this ledger, which has charged them itself."""
+    if "history" in payload:
+        return False
+    ends = [(lost["epoch"], int(lost["through"])) for lost in payload["lost"]]
+    entries = [repository.find_entry(ours, population, sequence) for _epoch, sequence in ends]
+    said = [None if entry is None else _read(entry) for entry in entries]
+    known = [None if one is None else (one["epoch"], one["sequence"]) for one in said]
+    last = said[-1]["posted"] if said and said[-1] is not None else payload["posted"]
+    return known == ends and (payload["all"] == "yes" or last == payload["posted"])
+
+
+def list_new(connection: Connection, history: History, holds: Holds) -> list[StoredEntry]:
+    """Return the entries of a second history for which no reconciliation has accounted.
+
+    Raises
+    ------
+    HistoryError
+        If an earlier reconciliation wrote some off by checkpoints alone.
+    """
+    reconciled = list_attested(connection, history.population, "reconcile", holds)
+    named = {one for payload in reconciled for one in payload.get("history", {}).get("entries", ())}
+    new = [entry for entry in history.entries if entry.entry_hash not in named]
+    for seen in map(_checkpoint_of, new):
+        if any(accounts_for(payload, seen) for payload in reconciled):
+            raise HistoryError(
+                f"an earlier reconciliation of {history.population!r} has written off sequence {seen.sequence} of "
+                f"epoch {seen.epoch}: what was written off stays so. Reconcile without --history; two privacy officers "
+                "may raise the limit"
+            )
+    return new
+
+
+def sum_charges(entries: list[StoredEntry]) -> dict[Charged, tuple[int, int]]:
+    """Return how many charges there are among entries, and their units, by what charges are summed."""
+    sums: dict[Charged, tuple[int, int]] = {}
+    for payload in map(_read, entries):
+        if payload["kind"] == "charge":
+            charged = Charged.read(payload)
+            count, units = sums.get(charged, (0, 0))
+            sums[charged] = count + 1, units + int(payload["units"])
+    return sums
+
+
+def _read(entry: StoredEntry) -> dict[str, Any]:
+    payload: dict[str, Any] = from_json(entry.payload_text)
+    return payload
+
+
+def _checkpoint_of(entry: StoredEntry) -> Checkpoint:
+    return Receipt(entry.payload_text, entry.entry_hash, entry.signature).signed.checkpoint
