@@ -201,7 +201,13 @@ class CuratorAdmin:
         return Proposal.read(self._post("/v1/admin/populations", asked, choose_key(idempotency_key)))
 
     def set_limit(
-        self, population: str, limit: Mapping[str, float], reason: str, *, idempotency_key: str | None = None
+        self,
+        population: str,
+        limit: Mapping[str, float],
+        reason: str,
+        *,
+        replaces: bool = False,
+        idempotency_key: str | None = None,
     ) -> Proposal:
         """Lower the limit of a population at once, or propose to raise it.
 
@@ -213,6 +219,9 @@ class CuratorAdmin:
             Limit, such as ``{"epsilon": 3.0, "delta": 1e-6}``.
         reason : str
             Reason, for the ledger.
+        replaces : bool
+            Whether to propose it in the place of a limit that was given by mistake and never used: the guarantee is
+            then that of the new one.
         idempotency_key : str, optional
             The same for each time that this is asked; a new random one if none is given.
 
@@ -222,7 +231,7 @@ class CuratorAdmin:
             Applied, or open until it is decided.
         """
         path = f"/v1/admin/populations/{path_segment(population)}/limits"
-        asked = {"limit": dict(limit), "reason": reason}
+        asked = {"limit": dict(limit), "reason": reason, **({"replaces": True} if replaces else {})}
         return Proposal.read(self._post(path, asked, choose_key(idempotency_key)))
 
     # --- Proposals

@@ -53,6 +53,10 @@ OPTIONS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "rho": ("--rho", {"type": float}),
     "adjacency": ("--adjacency", {"required": True, "choices": ("add_remove", "replace_one")}),
     "accountant": ("--accountant", {"default": "gdp", "choices": ("gdp", "zcdp", "pure")}),
+    "replaces": (
+        "--replaces",
+        {"action": "store_true", "help": "propose it in the place of a limit given by mistake and never used"},
+    ),
     "reason": ("--reason", {"required": True, "help": "why; it is written down"}),
     "comment": ("--reason", {"default": "", "help": "why; it is written down"}),
     "by": ("--by", {"action": "append", "choices": GROUPS, "help": "again for each; all if none"}),
@@ -140,9 +144,11 @@ ACTS: Mapping[str, Act] = {
         ("population", "adjacency", "accountant", *LIMIT, "reason", "key"),
     ),
     "limits set": Act(
-        "lower a limit at once, or propose to raise it",
-        lambda admin, given: admin.set_limit(given.population, _limit(given), given.reason, idempotency_key=given.key),
-        ("population", *LIMIT, "reason", "key", "yes"),
+        "lower a limit at once, or propose to raise it, or to replace it",
+        lambda admin, given: admin.set_limit(
+            given.population, _limit(given), given.reason, replaces=given.replaces, idempotency_key=given.key
+        ),
+        ("population", *LIMIT, "replaces", "reason", "key", "yes"),
         "A limit that is lowered takes two people to be raised again",
     ),
     "datasets list": Act("every dataset that you may see", lambda admin, _: admin.datasets()),

@@ -30,7 +30,7 @@ router = APIRouter(prefix="/v1", tags=["ledger"], responses=PROBLEM_RESPONSES)
         200: {"model": ProposalAnswer},
         202: {
             "model": ProposalAnswer,
-            "description": "A raise, which waits for the approval of another privacy officer",
+            "description": "A raise, or a limit that replaces another: it waits for another privacy officer",
         },
     },
     openapi_extra=request_body("LimitRequest", LIMIT_EXAMPLE) | RETRY_KEY,
@@ -40,11 +40,16 @@ def set_limit(
     context: RequestContext,
     population: str,
 ) -> Response:
-    """Set the limit of an account: lower at once, higher with a second privacy officer."""
+    """Set the limit of an account: lower at once, higher or in the place of another with a second privacy officer."""
     asked = context.call.parse(LimitRequest)
     approvals = context.get(ApprovalService)
     proposal = approvals.propose_limit(
-        population, asked.limit.price, asked.reason, context.principal, key=context.retry_key
+        population,
+        asked.limit.price,
+        asked.reason,
+        context.principal,
+        replaces=asked.replaces,
+        key=context.retry_key,
     )
     return json_response(render_proposal(proposal), 202 if proposal.state == "open" else 200)
 

@@ -19,6 +19,7 @@ class LimitRequest(BaseModel):
 
     limit: PriceModel
     reason: Reason
+    replaces: bool = False
 
 
 class PopulationRequest(PopulationTerms):

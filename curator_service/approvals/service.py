@@ -150,9 +150,19 @@ class ApprovalService:
     # --- Asking
 
     def propose_limit(
-        self, population: str, limit: Price, reason: str, by: Principal, *, key: str | None = None
+        self,
+        population: str,
+        limit: Price,
+        reason: str,
+        by: Principal,
+        *,
+        replaces: bool = False,
+        key: str | None = None,
     ) -> Proposal:
         """Lower the limit of an account at once, or propose to raise it.
+
+        With `replaces` it is proposed that a limit which is no higher takes the place of one that was given by mistake:
+        of an account that was never used, whose guarantee is then that of the new limit.
 
         Raises
         ------
@@ -171,10 +181,17 @@ class ApprovalService:
             raise RequestInvalid.at("/limit", str(error)) from None
         known = self.find_repeat(by, key, scope=ACCOUNT, population=population, limit=units, reason=reason)
         if known is not None:
+            if is_replacement(known) is not replaces:
+                raise key_reused()
             return known
+        if replaces and units > account.limit:
+            raise RequestInvalid.at("/replaces", "a limit that replaces another is no higher; propose to raise it")
+        if replaces:
+            with self.database.read() as connection:
+                _check_unused(connection, population)
         moment, made = timestamp(self.now()), make_id(by, key)
         proposal = Proposal(made, population, ACCOUNT, "", units, account.limit, reason, by.id, moment, OPEN)
-        return self.propose(proposal, at_once=units <= account.limit)
+        return self.propose(proposal, at_once=units <= account.limit and not replaces)
 
     def propose_population(
         self, name: str, terms: PopulationTerms, reason: str, by: Principal, *, key: str | None = None
@@ -354,7 +371,7 @@ class ApprovalService:
                 if proposal.state == APPROVED:
                     _check_asked(ledger, proposal)
                     self.check_second(ledger, [proposal.proposed_by], approved_by, "asked")
-                    if proposal.scope == ACCOUNT:
+                    if proposal.scope == ACCOUNT and not is_replacement(proposal):
                         spenders = self.list_spenders(ledger.connection, proposal.population)
                         self._check_tokens(ledger, spenders, approved_by, "gains")
                 receipts = self.writers[proposal.scope](ledger, proposal, approved_by)
@@ -595,10 +612,33 @@ def _population_exists() -> PopulationExists:
     return PopulationExists("The population exists: a budget is given once, and raised by its limit.")
 
 
+def is_replacement(proposal: Proposal) -> bool:
+    """Tell whether a limit is to take the place of one given by mistake: another that is lower holds at once."""
+    return proposal.scope == ACCOUNT and proposal.limit <= proposal.was and proposal.state != APPLIED
+
+
+def _check_unused(connection: Connection, population: str) -> None:
+    """Check that nothing was answered under a limit: only then nothing that was seen decides about its replacement.
+
+    Raises
+    ------
+    LimitConflict
+    """
+    if repository.was_used(connection, population):
+        raise LimitConflict(
+            "The limit cannot be replaced: something was charged, held or written off under it, so that the guarantee "
+            "stays that of the highest limit. It can be lowered."
+        )
+
+
 def _write_limit(ledger: Ledger, proposal: Proposal, approved_by: str) -> list[Receipt]:
-    head = repository.set_limit(ledger.connection, proposal.population, was=proposal.was, units=proposal.limit)
+    account, replaces = proposal.population, is_replacement(proposal)
+    units = {"was": proposal.was, "units": proposal.limit}
+    head = repository.set_limit(ledger.connection, account, **units, replaces=replaces)
     if head is None:
         raise Refused
+    if replaces:
+        _check_unused(ledger.connection, account)
     ledger.check(head, limit=proposal.was, posted=head.posted, pending=head.pending)
     return [ledger.record(head, "limit", proposal.limit, payload_of(proposal, approved_by))]
 

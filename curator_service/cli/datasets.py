@@ -30,7 +30,7 @@ from curator_service.cli.reports import NOTICE, print_report
 from curator_service.container import Curator
 from curator_service.datasets.hygiene import Below, Hygiene, HygieneError, QuasiIdentifier, check_columns, measure
 from curator_service.datasets.parts import RowsUnreadable
-from curator_service.datasets.repository import APPEND, REPLACE, Dataset
+from curator_service.datasets.repository import APPEND, REPLACE, WITHDRAW, WITHDRAWN, Dataset
 from curator_service.datasets.schemas import render_dataset
 from curator_service.datasets.service import OtherPeople
 from curator_service.datasets.sources.base import IngestError, Source
@@ -140,6 +140,24 @@ def retire(
     emit_waiting([waiting], as_json=as_json)
 
 
+@app.command("withdraw")
+def withdraw(
+    change: Annotated[str, typer.Argument(help="Its id, as `curator datasets changes` shows it.")],
+    at_subjects_wish: Annotated[
+        bool, typer.Option("--at-subjects-wish", help="State that the person who was to be forgotten wishes it.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Withdraw an erasure, other rows or the end of a dataset before its cut, as another person than who asked.
+
+    An erasure is withdrawn at the subject's own wish alone. Nothing shows outside when something is withdrawn.
+    """
+    with open_curator(to_write=True) as curator:
+        withdrawal = curator.versions.withdraw(change, actor=actor(), at_subjects_wish=at_subjects_wish)
+    shown = {"withdrawn": change, "change": withdrawal.id, "actor": withdrawal.actor, "time": withdrawal.asked_at}
+    emit(shown, as_json=as_json, table=f"{change} is withdrawn")
+
+
 @app.command("changes")
 def changes(as_json: AsJson = False) -> None:
     """Show what was asked to change, and when it takes effect. For the operator alone: it counts erasures."""
@@ -152,15 +170,17 @@ def changes(as_json: AsJson = False) -> None:
                 "act": change.act,
                 "asked_at": change.asked_at,
                 "actor": change.actor,
-                "version": change.version,
-                "due": None if change.version else curator.versions.due(names[change.dataset_id]),
+                "version": change.version or None,
+                "is_withdrawn": change.version == WITHDRAWN and change.act != WITHDRAW,
+                "due": curator.versions.due(names[change.dataset_id]) if change.version is None else None,
             }
             for change in curator.versions.list_changes()
         ]
-    table = Table("dataset", "change", "asked", "by", "takes effect", title="Changes")
+    table = Table("id", "dataset", "change", "asked", "by", "takes effect", title="Changes")
     for row in shown:
-        effect = f"version {row['version']}" if row["version"] else str(row["due"])
-        table.add_row(*(escape(str(row[name])) for name in ("dataset", "act", "asked_at", "actor")), effect)
+        effect = f"version {row['version']}" if row["version"] else str(row["due"] or row["asked_at"])
+        effect = "withdrawn" if row["is_withdrawn"] else effect
+        table.add_row(*(escape(str(row[name])) for name in ("id", "dataset", "act", "asked_at", "actor")), effect)
     emit({"notice": NOTICE, "changes": shown}, as_json=as_json, table=table if shown else "nothing was asked to change")
 
 

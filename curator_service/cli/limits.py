@@ -35,15 +35,19 @@ def set_limit(
     delta: Annotated[float | None, typer.Option(help="Delta of the limit.")] = None,
     mu: Annotated[float | None, typer.Option(help="Limit as mu.")] = None,
     rho: Annotated[float | None, typer.Option(help="Limit as rho.")] = None,
+    replaces: Annotated[
+        bool, typer.Option("--replaces", help="Propose it in the place of a limit given by mistake and never used.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Lower a limit at once, or propose to raise it."""
+    """Lower a limit at once, or propose to raise it, or to replace it."""
     try:
         price = Price(epsilon, delta, mu, rho)
     except ValueError as error:
         fail(f"the limit is not valid: {error}")
     with open_curator(to_write=True) as curator:
-        proposal = curator.approvals.propose_limit(population, price, reason, authenticate_admin(curator, token))
+        officer = authenticate_admin(curator, token)
+        proposal = curator.approvals.propose_limit(population, price, reason, officer, replaces=replaces)
     _show([proposal], as_json=as_json)
 
 

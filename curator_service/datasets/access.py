@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from curator_service.datasets import repository
-from curator_service.datasets.repository import ERASE, REPLACE, Change, Dataset
+from curator_service.datasets.repository import ERASE, REPLACE, WITHDRAWN, Change, Dataset
 from curator_service.datasets.subjects import (
     Presence,
     find_identified,
@@ -186,6 +186,7 @@ def find_access(versions: VersionService, identifier: str) -> Access:
         chains = [(found, _read_chain(ledger, connection, found)) for found in list_populations(connection)]
     searched = [dataset for dataset in datasets if tells_persons_apart(storage, dataset, identifier)]
     held = tuple(find_person(storage, keys, datasets, identifier, changes))
+    changes = [change for change in changes if change.version != WITHDRAWN]
     erasures = _find_erasures(changes, make_pseudonyms(keys, identifier))
     replaced = {change.dataset_id for change in changes if change.act == REPLACE and change.version is not None}
     doubtful = replaced | {change.dataset_id for change in erasures} | {presence.dataset.id for presence in held}

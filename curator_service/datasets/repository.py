@@ -18,7 +18,9 @@ from curator_service.ledger.models import PopulationRow
 from curator_service.privacy.accountant import ACCOUNTANTS, Accountant
 from curator_service.privacy.adjacency import Adjacency
 
-APPEND, REPLACE, ERASE, RETIRE = "append", "replace", "erase", "retire"
+APPEND, REPLACE, ERASE, RETIRE, WITHDRAW = "append", "replace", "erase", "retire", "withdraw"
+WITHDRAWN = 0
+"""In the place of the version that a change has made: none, now or later."""
 PAD = f"pad_{'0' * 32}"
 """In the place of a key, as long as its id: a digest that is random, and of nothing."""
 
@@ -102,12 +104,12 @@ class Change:
     number : int
         Its place among those of the dataset.
     act : str
-        ``append``, ``replace``, ``erase`` or ``retire``.
+        ``append``, ``replace``, ``erase``, ``retire``, or ``withdraw`` of another one.
     content : str
-        What it takes, as JSON: a folder of rows, pseudonyms, or a successor.
+        What it takes, as JSON: a folder of rows, pseudonyms, a successor, or the id of what is withdrawn.
     actor, asked_at : str
     version : int or None
-        The version that it has made; None while it waits for the next cut.
+        The version that it has made; None while it waits for the next cut, `WITHDRAWN` where it makes none.
     """
 
     id: str
@@ -236,7 +238,9 @@ _WAITING_ROWS = Statement(
 )
 _LAST_CHANGE = Statement(select(func.max(ChangeRow.number)).where(ChangeRow.dataset_id == bindparam("dataset_id")))
 _APPLY_CHANGE = Statement(
-    update(ChangeRow).where(ChangeRow.id == bindparam("change")).values(version=bindparam("made"))
+    update(ChangeRow)
+    .where(ChangeRow.id == bindparam("change"), ChangeRow.version.is_(None))
+    .values(version=bindparam("made"))
 )
 _APPLY_CHANGES = Statement(
     update(ChangeRow)
@@ -487,11 +491,11 @@ def list_waiting(connection: Connection, dataset_id: str) -> list[Change]:
     return [found for found in list_changes(connection) if found.dataset_id == dataset_id and found.version is None]
 
 
-def apply_change(connection: Connection, change_id: str, version: int) -> None:
-    """Note which version a change has made."""
-    _APPLY_CHANGE.execute(connection, change=change_id, made=version)
+def apply_change(connection: Connection, change_id: str, version: int) -> bool:
+    """Note which version a change has made, or `WITHDRAWN`; False if it waits no more."""
+    return _APPLY_CHANGE.changed(connection, change=change_id, made=version) == 1
 
 
-def apply_changes(connection: Connection, dataset_id: str, last: int, version: int) -> None:
-    """Note which version the changes of a dataset's rows have made that waited, up to a number."""
-    _APPLY_CHANGES.execute(connection, of=dataset_id, last=last, made=version)
+def apply_changes(connection: Connection, dataset_id: str, last: int, version: int) -> int:
+    """Note which version the changes of a dataset's rows have made that waited, up to a number; return how many."""
+    return _APPLY_CHANGES.changed(connection, of=dataset_id, last=last, made=version)

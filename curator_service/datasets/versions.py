@@ -17,11 +17,21 @@ from typing import Any
 import numpy as np
 
 from curator_service.datasets import repository
-from curator_service.datasets.erasures import ErasureLog
+from curator_service.datasets.erasures import ErasureLog, is_signed, sign
 from curator_service.datasets.likeness import Marks
 from curator_service.datasets.parts import RowsUnreadable
 from curator_service.datasets.pseudonyms import CMAC
-from curator_service.datasets.repository import APPEND, ERASE, REPLACE, RETIRE, Change, Dataset, Version
+from curator_service.datasets.repository import (
+    APPEND,
+    ERASE,
+    REPLACE,
+    RETIRE,
+    WITHDRAW,
+    WITHDRAWN,
+    Change,
+    Dataset,
+    Version,
+)
 from curator_service.datasets.rewriting import Plan, Rewritten, cut_duration_s, list_rows, rewrite
 from curator_service.datasets.service import DatasetService, OtherPeople
 from curator_service.datasets.snapshot import About, Snapshot
@@ -39,6 +49,7 @@ from curator_service.privacy.selftest import SelfTestError
 
 log = logging.getLogger("curator_service")
 
+_WITHDRAWABLE = frozenset({ERASE, REPLACE, RETIRE})
 RECALL_S = 0.1
 """What looking for erasures that were lost is made to take on the reference machine, in seconds."""
 
@@ -70,12 +81,19 @@ class _Prepared:
 
     commitment: str
     marks: Marks
-    acts: frozenset[str]
-    last: int
+    changes: tuple[Change, ...]
+
+    @property
+    def acts(self) -> frozenset[str]:
+        return frozenset(change.act for change in self.changes)
+
+    @property
+    def last(self) -> int:
+        return max((change.number for change in self.changes), default=0)
 
 
 class _Overtaken(Exception):
-    """Another host has cut the same version."""
+    """Another host has cut the same version, or a change that it was made of was withdrawn."""
 
 
 class VersionService:
@@ -205,9 +223,7 @@ class VersionService:
                 continue
             content = {"pseudonyms": {key_id: known.hex() for key_id, known in pseudonyms.items()}}
             with self.database.begin() as connection:
-                change = self._make(connection, dataset, ERASE, content, actor)
-                self.erasures.add(change)
-                repository.insert_change(connection, change)
+                change = self._write_down(connection, dataset, ERASE, content, actor)
             found.append(Waiting(dataset, change, self._promise(dataset)))
         return found
 
@@ -229,10 +245,49 @@ class VersionService:
         if successor and self._find(successor).id == dataset.id:
             raise ChangeError("a dataset cannot be its own successor")
         with self.database.begin() as connection:
-            change = self._make(connection, dataset, RETIRE, {"successor": successor}, actor)
-            self.erasures.add(change)
-            repository.insert_change(connection, change)
+            change = self._write_down(connection, dataset, RETIRE, {"successor": successor}, actor)
         return Waiting(dataset, change, self._promise(dataset))
+
+    def withdraw(self, change_id: str, *, actor: str, at_subjects_wish: bool = False) -> Change:
+        """Withdraw an erasure, other rows or the end of a dataset before the cut: by somebody else than who asked.
+
+        Parameters
+        ----------
+        change_id : str
+        actor : str
+        at_subjects_wish : bool
+            Whether the person who was to be forgotten wishes it, which whoever withdraws an erasure states.
+
+        Raises
+        ------
+        ChangeError, SigningError, ErasureError
+        """
+        self.ledger.guard.check_open()
+        with self.database.begin() as connection:
+            repository.lock_registrations(connection)
+            found = {change.id: change for change in repository.list_changes(connection)}.get(change_id)
+            if found is None or found.act not in _WITHDRAWABLE:
+                raise ChangeError(
+                    f"there is no erasure, replacement or end of a dataset {change_id!r}; `curator datasets changes` "
+                    "shows their ids"
+                )
+            if found.version == WITHDRAWN:
+                raise ChangeError(f"{change_id} was withdrawn before")
+            dataset = repository.find_dataset_by_id(connection, found.dataset_id, granted_to=None)
+            if found.version is not None or dataset is None or self.due(dataset) <= timestamp(self.now()):
+                raise ChangeError(
+                    f"{change_id} was carried out at its cut, or the cut is under way; only what waits can be withdrawn"
+                )
+            if found.actor == actor:
+                raise ChangeError(f"{actor} asked for {change_id}: another person must withdraw it")
+            if at_subjects_wish is not (found.act == ERASE):
+                raise ChangeError(
+                    "an erasure is withdrawn at the subject's own wish alone: state it with --at-subjects-wish"
+                    if found.act == ERASE
+                    else f"{change_id} is no erasure: leave --at-subjects-wish out"
+                )
+            content = {"of": change_id} | ({"wish": "the subject's own"} if at_subjects_wish else {})
+            return self._write_down(connection, dataset, WITHDRAW, content, actor)
 
     def recall_erasures(self, anchors: Sequence[Path] = ()) -> int:
         """Ask again, after a restore, for every erasure that the restored database does not know; return how many.
@@ -269,23 +324,33 @@ class VersionService:
         for change in again:
             if change.id in known:
                 repository.put_back_change(connection, change)
-                continue
-            renumbered = replace(change, number=repository.next_number(connection, change.dataset_id))
-            self.erasures.add(renumbered)
-            repository.insert_change(connection, renumbered)
+            else:
+                renumbered = replace(change, number=repository.next_number(connection, change.dataset_id))
+                self.erasures.add(renumbered)
+                repository.insert_change(connection, renumbered)
+            if change.act == WITHDRAW:
+                repository.apply_change(connection, _withdrawn_by(change), WITHDRAWN)
         return len(again)
 
     def _list_lost(self, connection: Connection, logs: Sequence[ErasureLog]) -> list[Change]:
         """Return what was written down, was not done, and waits no more as it was asked."""
-        asked = {change.id: change for log_of_host in logs for change in log_of_host.read()}
+        keys = self.ledger.guard.keys
+        asked = {change.id: change for log_of_host in logs for change in log_of_host.read(keys)}
         known = {change.id: change for change in repository.list_changes(connection)}
+        both = [*asked.values(), *known.values()]
+        withdrawn = {_withdrawn_by(one) for one in both if one.act == WITHDRAW and is_signed(one, keys)}
         live = [found for found in repository.list_datasets(connection, granted_to=None) if not found.is_retired]
         done = {dataset.id: self._list_erasures(dataset) for dataset in live}
-        return [
-            change
-            for change in asked.values()
-            if change.id not in done.get(change.dataset_id, [change.id]) and known.get(change.id) != change
-        ]
+
+        def is_lost(change: Change) -> bool:
+            if change.id in done.get(change.dataset_id, [change.id]) or change.id in withdrawn:
+                return False
+            if change.act != WITHDRAW:
+                return known.get(change.id) != change
+            target = known.get(_withdrawn_by(change))
+            return known.get(change.id) != change or (target is not None and target.version is None)
+
+        return list(filter(is_lost, asked.values()))
 
     def _list_erasures(self, dataset: Dataset) -> tuple[str, ...]:
         """Return the erasures that the rows of a dataset are without; none while they are gone."""
@@ -339,6 +404,18 @@ class VersionService:
         repository.lock_registrations(connection)  # or two at once have one number
         number = repository.next_number(connection, dataset.id)
         return Change(new_id("chg_"), dataset.id, number, act, json.dumps(content), actor, timestamp(self.now()))
+
+    def _write_down(
+        self, connection: Connection, dataset: Dataset, act: str, content: dict[str, Any], actor: str
+    ) -> Change:
+        """Store a change, signed, and in the file that no restore brings back; a withdrawal holds at once."""
+        change = sign(self._make(connection, dataset, act, content, actor), self.ledger.guard.signer())
+        if act == WITHDRAW:
+            change = replace(change, version=WITHDRAWN)
+            repository.apply_change(connection, _withdrawn_by(change), WITHDRAWN)
+        self.erasures.add(change)
+        repository.insert_change(connection, change)
+        return change
 
     def _ask(self, connection: Connection, dataset: Dataset, act: str, content: dict[str, Any], actor: str) -> Change:
         change = self._make(connection, dataset, act, content, actor)
@@ -428,8 +505,7 @@ class VersionService:
         with self.database.read() as connection:
             of = Version(dataset.id, dataset.population, version)
             marks = self.datasets.likeness.mark(connection, of, written.part.values_digest, written.sketch, former)
-        last = max((change.number for change in waiting), default=0)
-        return _Prepared(about.commitment, marks, frozenset(change.act for change in waiting), last)
+        return _Prepared(about.commitment, marks, tuple(waiting))
 
     def _rewrite(self, dataset: Dataset, folder: str, waiting: list[Change]) -> Rewritten:
         rows = list_rows(dataset, waiting)
@@ -461,7 +537,8 @@ class VersionService:
         of = Version(dataset.id, dataset.population, version)
         asked = {"is_forgetting": ERASE in prepared.acts, "is_replaced": REPLACE in prepared.acts}
         self.datasets.likeness.renew(ledger.connection, of, prepared.marks, **asked)
-        repository.apply_changes(ledger.connection, dataset.id, prepared.last, version)
+        if repository.apply_changes(ledger.connection, dataset.id, prepared.last, version) != len(prepared.changes):
+            raise _Overtaken  # one was withdrawn meanwhile
         self.storage.publish(folder)
         return cut, receipt
 
@@ -473,9 +550,14 @@ class VersionService:
             receipt = ledger.note(dataset.population, "dataset", payload)
             if not repository.retire(ledger.connection, dataset.id, moment, successor):
                 raise _Overtaken
-            repository.apply_change(ledger.connection, change.id, dataset.version)
+            if not repository.apply_change(ledger.connection, change.id, dataset.version):
+                raise _Overtaken  # it was withdrawn meanwhile
         self.ledger.guard.anchor_before_send(receipt, just_written=True)
         return replace(dataset, retired_at=moment, successor=successor)
+
+
+def _withdrawn_by(withdrawal: Change) -> str:
+    return str(json.loads(withdrawal.content)["of"])
 
 
 def _name(dataset: Dataset) -> dict[str, str]:

@@ -28,7 +28,7 @@ from sqlalchemy.sql.functions import FunctionElement
 from curator_service.identity.models import GrantRow
 from curator_service.kit.db import Connection, InsertIfAbsent, Statement
 from curator_service.ledger.chain.entries import StoredEntry
-from curator_service.ledger.chain.verification import FOR_EVER, PERMIT, REGISTER, Charged, Share
+from curator_service.ledger.chain.verification import FOR_EVER, PERMIT, REGISTER, USING_KINDS, Charged, Share
 from curator_service.ledger.models import SEAL_ID, LedgerEntryRow, PopulationRow, SealRow, ShareRow, SpendingRow
 from curator_service.privacy.accountant import ACCOUNTANTS, Accountant, Amount
 from curator_service.privacy.adjacency import Adjacency
@@ -140,21 +140,26 @@ def _at_least(units: ColumnElement[int]) -> ColumnElement[int]:
     return case((units > _HIGHEST, units), else_=_HIGHEST)
 
 
-_SET_LIMIT = Statement(
-    update(PopulationRow)
-    .where(
-        _THIS,
-        _SEALED == "",
-        PopulationRow.limit_units == bindparam("was", type_=BigInteger),
-        PopulationRow.posted_units + PopulationRow.pending_units <= bindparam("units", type_=BigInteger),
+def _set_limit(highest: ColumnElement[int]) -> Statement:
+    return Statement(
+        update(PopulationRow)
+        .where(
+            _THIS,
+            _SEALED == "",
+            PopulationRow.limit_units == bindparam("was", type_=BigInteger),
+            PopulationRow.posted_units + PopulationRow.pending_units <= bindparam("units", type_=BigInteger),
+        )
+        .values(
+            limit_units=bindparam("units"),
+            highest_limit_units=highest,
+            head_sequence=PopulationRow.head_sequence + 1,
+        )
+        .returning(*_HEAD)
     )
-    .values(
-        limit_units=bindparam("units"),
-        highest_limit_units=_at_least(bindparam("units", type_=BigInteger)),
-        head_sequence=PopulationRow.head_sequence + 1,
-    )
-    .returning(*_HEAD)
-)
+
+
+_UNITS = bindparam("units", type_=BigInteger)
+_SET_LIMIT, _REPLACE_LIMIT = _set_limit(_at_least(_UNITS)), _set_limit(_UNITS)
 _SET_ACCOUNT = Statement(
     update(PopulationRow)
     .where(_THIS)
@@ -360,9 +365,18 @@ def lock(connection: Connection, population: str) -> Head:
     return head
 
 
-def set_limit(connection: Connection, population: str, *, was: int, units: int) -> Head | None:
-    """Set a limit that is still what it was, unless it would fall below what is posted and held."""
-    return _head(population, _SET_LIMIT.first(connection, population=population, was=was, units=units))
+def set_limit(connection: Connection, population: str, *, was: int, units: int, replaces: bool = False) -> Head | None:
+    """Set a limit that is still what it was, unless it would fall below what is posted and held.
+
+    With `replaces` it is also the highest from now on: only of an account that was never used, see `was_used`.
+    """
+    statement = _REPLACE_LIMIT if replaces else _SET_LIMIT
+    return _head(population, statement.first(connection, population=population, was=was, units=units))
+
+
+def was_used(connection: Connection, population: str) -> bool:
+    """Tell whether anything was ever charged, held or answered, or lost with a history; the account must be locked."""
+    return any(iterate_kind(connection, population, kind) for kind in USING_KINDS)
 
 
 def set_account(

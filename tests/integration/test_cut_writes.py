@@ -10,6 +10,7 @@ import pytest
 from failpoints import Run, running
 from support import World
 from test_versions import ANNA, MORE, OTHERS, add, erase, find, register
+from test_withdrawals import withdraw
 
 from curator_service.datasets.repository import REPLACE
 from curator_service.kit.db import Connection, Database, Statement
@@ -21,10 +22,11 @@ def still(_world: World) -> None:
 
 ACTS = {
     "erased": erase,
+    "erased and withdrawn": lambda world: withdraw(world, lambda _: erase(world, identifier="p5")),
     "three erased": lambda world: [erase(world, identifier=who) for who in ("anna-canary", "p1", "p2")],
     "came": lambda world: add(world, "visits", "q1,2010,true,2\n"),
     "came in two uploads": lambda world: [add(world, "visits", MORE), add(world, "visits", "q3,2010,true,2\n")],
-    "came and erased": lambda world: [add(world, "visits", MORE), erase(world)],
+    "came and erased": lambda world: [add(world, "visits", MORE), erase(world, identifier="p6")],
 }
 
 

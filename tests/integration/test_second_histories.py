@@ -21,6 +21,8 @@ from analyst_client.errors import LedgerRestoredWarning
 from curator_service.backup import read_backup, write_backup
 from curator_service.cli.main import app as cli
 from curator_service.container import make_curator
+from curator_service.ledger.chain import verification
+from curator_service.ledger.chain.verification import AccountState
 from curator_service.ledger.response_models import ReconcileEntry
 from curator_service.settings import Settings
 
@@ -383,3 +385,28 @@ def test_a_history_goes_with_a_reconciliation_alone(used: World) -> None:
     for words in (["--anchor-lost", "--reconcile"], [str(used.folder / "backup.tar")]):
         refused = run(used, "restore", *words, "--history", str(used.folder / "copy.tar"))
         assert (refused.exit_code, "goes with --reconcile" in refused.stderr) == (1, True)
+
+
+CHARGE = {"month": "2026-03", "actor": "prn_a", "permit": "prm_a", "project": "", "dataset": "cohort", "kind": "gram"}
+COUNTED = {"actor": "prn_a", "approved_by": "prn_b", "charges": [CHARGE | {"count": "2", "units": "5"}]}
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"approved_by": "prn_a"}, "without a second person"),
+        ({"charges": []}, "another amount"),
+        (
+            {"charges": [CHARGE | {"count": "1", "units": "7"}, CHARGE | {"count": "1", "units": "-2"}]},
+            "another amount",
+        ),
+        ({"charges": [CHARGE | {"count": "0", "units": "5"}]}, "another amount"),
+    ],
+)
+def test_a_signed_entry_that_counts_otherwise_does_not_hold(change: dict[str, Any], reason: str) -> None:
+    """Whoever has the key can sign it; whoever verifies the chain is told."""
+    state = AccountState()
+    verification._count_history(COUNTED, 5, state)
+    assert list(state.spending.values()) == [(2, 5)]
+    with pytest.raises(verification._Bad, match=reason):
+        verification._count_history(COUNTED | change, 5, AccountState())

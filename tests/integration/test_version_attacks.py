@@ -123,7 +123,7 @@ def test_an_erasure_while_other_rows_wait_to_stand_for_the_present_ones_is_writt
     sealed = world.sql("SELECT sealed FROM sketches")
     add(world, "visits", OTHERS + PLENTY[: PLENTY.index("n15")], REPLACE)
     assert erase(world) == ["visits"]
-    assert [change.act for change in world.curator.versions.erasures.read()] == ["erase"]
+    assert [change.act for change in world.curator.versions.erasures.read(world.curator.keys)] == ["erase"]
     cut(world)
     assert len({*sealed} - {*world.sql("SELECT sealed FROM sketches")}) == 1
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Response
 from curator_service.api.http import read_model
 from curator_service.approvals.repository import ACCOUNT, OPEN, UNATTESTED, Proposal
 from curator_service.approvals.schemas import DecisionRequest, PopulationRequest, render_proposal
-from curator_service.approvals.service import ApprovalService
+from curator_service.approvals.service import ApprovalService, is_replacement
 from curator_service.dashboard.page import SEEN, PageContext, go_to, list_faults, page
 from curator_service.dashboard.pages.ledger import list_names
 from curator_service.dashboard.pages.parts import read_price
@@ -196,7 +196,8 @@ def _make(context: PageContext, proposal: Proposal, names: dict[str, str], popul
 def _title(proposal: Proposal, terms: dict[str, Any]) -> str:
     match proposal.scope:
         case "":
-            return f"{'Raise' if proposal.limit > proposal.was else 'Lower'} the limit of {proposal.population}"
+            what = "Raise" if proposal.limit > proposal.was else "Replace" if is_replacement(proposal) else "Lower"
+            return f"{what} the limit of {proposal.population}"
         case "permit":
             what = f"of the project {terms['project']}" if terms.get("project") else "without a project"
             return f"{'Change' if proposal.was else 'Grant'} a permit {what}"

@@ -108,8 +108,12 @@ class Verifier:
 
     def holds(self, checkpoint: Checkpoint, signature: str) -> bool:
         """Tell whether a signature on a checkpoint is one of this curator's."""
-        public_key = self.public_keys.get(checkpoint.key_id)
-        return public_key is not None and verifies(public_key, signature, checkpoint.statement)
+        return self.holds_statement(checkpoint.key_id, signature, checkpoint.statement)
+
+    def holds_statement(self, key_id: str, signature: str, statement: bytes) -> bool:
+        """Tell whether a signature is one of this curator's, on a statement that begins with what it is for."""
+        public_key = self.public_keys.get(key_id)
+        return public_key is not None and verifies(public_key, signature, statement)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +130,11 @@ class Signer(Verifier):
 
     def sign(self, checkpoint: Checkpoint) -> str:
         """Sign a checkpoint; return the signature in base64."""
-        return base64.b64encode(self._private.sign(checkpoint.statement)).decode()
+        return self.sign_statement(checkpoint.statement)
+
+    def sign_statement(self, statement: bytes) -> str:
+        """Sign a statement, which begins with what it is for; return the signature in base64."""
+        return base64.b64encode(self._private.sign(statement)).decode()
 
 
 class KeyRing:

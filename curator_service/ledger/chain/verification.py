@@ -16,6 +16,8 @@ from curator_service.ledger.chain.entries import (
 )
 
 UNCHARGED_KINDS = frozenset({"dataset", "derive", "key", "refusal", "confirmation"})
+USING_KINDS = frozenset({"charge", "reserve", "derive", "reconcile"})
+"""Kinds of entries after which something was, or may have been, answered under a limit."""
 REGISTER = "_register"
 """The chain of the curator's own acts, a name that no population may have. Its limit is 0: nothing is charged to it."""
 PROPOSED = "proposed"
@@ -85,7 +87,10 @@ class AccountState:
     limit, posted, pending : int
         Units.
     highest_limit : int
-        The highest that the limit ever was, in units: that of the guarantee.
+        The highest that the limit ever was, in units: that of the guarantee. Of limits that two people replaced before
+        the first use none counts.
+    is_used : bool
+        Whether the chain has an entry of `USING_KINDS`; of an account's rows it is not asked.
     sequence, epoch : int
     head : str
         The hash of the last entry.
@@ -110,6 +115,7 @@ class AccountState:
     shares: dict[tuple[str, str], Share] = field(default_factory=dict)
     reservations: dict[str, int] = field(default_factory=dict)
     spending: dict[Charged, tuple[int, int]] = field(default_factory=dict)
+    is_used: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +283,7 @@ def _count(payload: dict[str, Any], units: int, state: AccountState) -> None:
         _count_reconciliation(payload, units, state)
     elif kind not in UNCHARGED_KINDS or units != 0:
         raise _Bad(f"an entry of kind {kind!r} with {units} units does not belong here")
+    state.is_used = state.is_used or kind in USING_KINDS
     state.highest_limit = max(state.highest_limit, state.limit)
     if state.posted + state.pending > state.limit:
         raise _Bad("the charges exceed the limit")
@@ -377,8 +384,11 @@ def _count_limit(payload: dict[str, Any], units: int, state: AccountState) -> No
         raised = share.limit is not None and units > share.limit
         share.limit = units
         _check_share(share)
-    if raised and payload["actor"] == payload["approved_by"]:
+    is_of_two = payload["actor"] != payload["approved_by"]
+    if raised and not is_of_two:
         raise _Bad("a limit was raised without a second admin")
+    if "scope" not in payload and not raised and is_of_two and not state.is_used:
+        state.highest_limit = units  # replaced, and never used
 
 
 def _count_permit(payload: dict[str, Any], state: AccountState) -> None:
