@@ -64,7 +64,9 @@ _OLDER_SESSIONS = (
 _END_OLDER = Statement(delete(BrowserSessionRow).where(BrowserSessionRow.id_hash.in_(_OLDER_SESSIONS)))
 _USE_SIGN_IN = InsertIfAbsent(SignInRow)
 _SWEEP_SIGN_INS = Statement(delete(SignInRow).where(SignInRow.began_at <= bindparam("before")))
-_OLDEST = select(SignInRow.id_hash).order_by(SignInRow.began_at).limit(1)
+_OLDEST = (
+    select(SignInRow.id_hash).where(SignInRow.began_at < bindparam("before")).order_by(SignInRow.began_at).limit(1)
+)
 _DROP_OLDEST = Statement(delete(SignInRow).where(SignInRow.id_hash.in_(_OLDEST)))
 _COUNT_SIGN_INS = Statement(select(func.count()).select_from(SignInRow))
 _MONTHS = Statement(
@@ -155,9 +157,9 @@ def sweep_sign_ins(connection: Connection, before: str) -> int:
     return 0 if row is None else int(row[0])
 
 
-def drop_oldest_sign_in(connection: Connection) -> None:
-    """Forget the sign-in that began first."""
-    _DROP_OLDEST.execute(connection)
+def drop_sign_in_before(connection: Connection, began_at: str) -> bool:
+    """Forget the sign-in that began first, if it began before a moment; return whether there was one."""
+    return _DROP_OLDEST.changed(connection, before=began_at) == 1
 
 
 def list_months(connection: Connection, population: str) -> list[tuple[str, int]]:

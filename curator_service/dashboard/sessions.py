@@ -211,8 +211,12 @@ class BrowserSessions:
         self.confirm_by_hash(hash_of(session.id))
 
     def end(self, session_id: str) -> None:
-        """End a session: its id is good for nothing any more."""
-        self.end_by_hash(hash_of(session_id))
+        """End a session, even one that does not hold now; an id that anybody made up writes nothing."""
+        id_hash = hash_of(session_id)
+        with self.database.read() as connection:
+            is_there = repository.find_session(connection, id_hash) is not None
+        if is_there:
+            self.end_by_hash(id_hash)
 
     # --- Of a provider's answer, with which a browser does not send the session's cookie: its hash was noted before
 

@@ -8,7 +8,7 @@ once, in whatever process.
 import hmac
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from datetime import datetime, timedelta
 
 from curator_service.dashboard import repository
@@ -30,9 +30,9 @@ from curator_service.kit.db import Database
 
 LIFE = timedelta(minutes=10)
 USED_MAX = 10_000
-"""Sign-ins of the last minutes that an answer came for: each is a row. The oldest gives way."""
+"""Sign-ins of the last minutes that an answer came for: each is a row. The oldest gives way to one that began later."""
 NEXT_MAX = 2048
-"""Characters of an address to go on to: browsers keep no cookie of more than 4096."""
+"""Characters of an address to go on to, as JSON: browsers keep no cookie of more than 4096."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Begun:
     next_address : str
     """
 
-    secret: str
+    secret: str = field(repr=False)
     provider: str
     began_at: str
     session_hash: str
@@ -146,7 +146,7 @@ class ProviderSignIns:
             raise SignInRefused("There is no identity provider of this name at which to sign in.")
         assert self.identity.providers is not None
         session_hash = "" if session is None else hash_of(session.id)
-        next_address = next_address if len(next_address) <= NEXT_MAX else "/admin"
+        next_address = next_address if len(json.dumps(next_address)) <= NEXT_MAX else "/admin"
         begun = Begun(new_secret(), name, timestamp(self.now()), session_hash, next_address)
         transaction = Transaction(begun.secret, self.redirect_uri(name))
         address = self.identity.providers.begin(name, transaction, anew=session is not None)
@@ -206,19 +206,18 @@ class ProviderSignIns:
 
     def _write(self, begun: Begun) -> str:
         """Return a sign-in as a cookie: whoever changes it has none."""
-        said = astuple(begun)
-        text = urlsafe_b64encode(json.dumps(said).encode()).rstrip(b"=").decode()
-        return f"{text}.{self.sessions.proofs.prove(_COOKIE, said)}"
+        text = urlsafe_b64encode(json.dumps(astuple(begun)).encode()).decode()
+        return f"{text}.{self.sessions.proofs.prove(_COOKIE, [text])}"
 
     def _read(self, cookie: str) -> Begun | None:
-        """Return the sign-in of a cookie that was made here, however long ago; None for any other text."""
+        """Return the sign-in of a cookie that was made here, however long ago; None for any other text.
+
+        The text is authenticated before it is read: one of somebody else's could be a burden to read.
+        """
         text, _, proof = cookie.partition(".")
-        try:
-            said = json.loads(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-            begun = Begun(*said)
-        except (ValueError, TypeError, RecursionError):
+        if not self.sessions.proofs.holds(_COOKIE, [text], proof):
             return None
-        return begun if self.sessions.proofs.holds(_COOKIE, said, proof) else None
+        return Begun(*json.loads(urlsafe_b64decode(text)))
 
     def _is_answer(self, begun: Begun, name: str, state: str) -> bool:
         """Tell whether an answer with a state, at the address of a provider, is one to this sign-in, and in time."""
@@ -239,8 +238,10 @@ class ProviderSignIns:
             If one came before.
         """
         with self.database.begin() as connection:
-            if repository.sweep_sign_ins(connection, timestamp(self.now() - LIFE - SKEW)) >= USED_MAX:
-                repository.drop_oldest_sign_in(connection)
+            is_full = repository.sweep_sign_ins(connection, timestamp(self.now() - LIFE - SKEW)) >= USED_MAX
+            # One that began no later than those that are left may be among those that gave way.
+            if is_full and not repository.drop_sign_in_before(connection, begun.began_at):
+                raise SignInRefused(_NOT_BEGUN)
             if not repository.use_sign_in(connection, hash_of(begun.secret), begun.began_at):
                 raise SignInRefused(_NOT_BEGUN)
 

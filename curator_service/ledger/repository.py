@@ -578,9 +578,8 @@ def list_entries(connection: Connection, population: str, *, after: int, count: 
     return [StoredEntry(*row) for row in _ENTRIES.all(connection, population=population, after=after, count=count)]
 
 
-def iterate_entries(connection: Connection, population: str) -> Iterator[StoredEntry]:
-    """Yield the whole chain in pages; also what stands before its beginning."""
-    after = BEFORE_ALL
+def iterate_entries(connection: Connection, population: str, *, after: int = BEFORE_ALL) -> Iterator[StoredEntry]:
+    """Yield the entries after a sequence, in pages; else the whole chain, and what stands before its beginning."""
     while page := list_entries(connection, population, after=after, count=_PAGE):
         yield from page
         after = page[-1].sequence

@@ -35,6 +35,7 @@ from support import World, open_world
 
 from curator_service.backup import write_backup
 from curator_service.dashboard import sign_ins as signing_in
+from curator_service.dashboard.sessions import form_token
 from curator_service.identity.oidc.fetching import ProviderUnreachable
 from curator_service.identity.oidc.providers import IdentityProviders
 from curator_service.identity.policy import Role
@@ -52,6 +53,18 @@ def either(tmp_path: Path, database_url: str | None) -> Iterator[Place]:
     """Return a place on each of the two databases."""
     with open_place(tmp_path, url=database_url) as opened:
         yield opened
+
+
+def assert_used(place: Place, address: str, kept: str) -> None:
+    """Check that no other answer to a sign-in is taken from whoever has its cookie."""
+    # Another code for the same state, as a provider that does not keep codes apart would redeem twice.
+    again, new = place.person(), place.issuer.sign_in(address)
+    again.cookies.set(SIGN_IN, kept, domain="curator.test", path="/")
+    for cookie in again.cookies.jar:
+        cookie._rest = {"SameSite": "Lax"}  # type: ignore[attr-defined]
+    redeemed = len(place.issuer.redeemed)
+    refused(again.arrive(new), "was used before")
+    assert len(place.issuer.redeemed) == redeemed
 
 
 class TestWayIn:
@@ -180,6 +193,16 @@ class TestSession:
         person.cookies.set(SESSION, kept, domain="curator.test", path="/")
         assert not is_in(person)
 
+    def test_it_can_be_ended_while_it_does_not_hold(self, place: Place) -> None:
+        """Whoever signs out while a provider is taken away is not signed in when it comes back."""
+        person, identity = place.signed_in(), place.curator.identity
+        session, providers = person.cookies[SESSION], identity.providers
+        identity.providers = None
+        assert person.post("/admin/sign-out", {"form_token": form_token(session)}).status_code == 303
+        identity.providers = providers
+        person.cookies.set(SESSION, session, domain="curator.test", path="/")
+        assert not is_in(person)
+
     def test_it_ends_with_the_provider_s_longest_life(self, tmp_path: Path) -> None:
         with open_world(tmp_path, public_url=ORIGIN) as world:
             place = Place(world)
@@ -234,14 +257,7 @@ class TestAnswers:
         address = begin(person)
         kept, answer = person.cookies[SIGN_IN], either.issuer.sign_in(address)
         assert person.arrive(answer).status_code == 200
-        # Another code for the same state, as a provider that does not keep codes apart would redeem twice.
-        again, new = either.person(), either.issuer.sign_in(address)
-        again.cookies.set(SIGN_IN, kept, domain="curator.test", path="/")
-        for cookie in again.cookies.jar:
-            cookie._rest = {"SameSite": "Lax"}  # type: ignore[attr-defined]
-        redeemed = len(either.issuer.redeemed)
-        refused(again.arrive(new), "was used before")
-        assert len(either.issuer.redeemed) == redeemed
+        assert_used(either, address, kept)
 
     @pytest.mark.parametrize("state", [None, "", "x", "é", "A" * 43, ["A" * 43, "B"]])
     def test_an_answer_has_the_state_that_was_sent(self, place: Place, state: Any) -> None:
@@ -461,9 +477,10 @@ class TestBrowsers:
         assert re.findall(r'content="0; url=([^"]*)"', answer.text) == [expected]
         assert begin(person, next=address) == html.unescape(expected)  # and who is signed in already
 
-    def test_an_address_that_no_cookie_holds_is_left_out(self, place: Place) -> None:
+    @pytest.mark.parametrize("query", ["a" * 5000, '"' * 2000], ids=["long", "longer as JSON"])
+    def test_an_address_that_no_cookie_holds_is_left_out(self, place: Place, query: str) -> None:
         person = place.person()
-        address = begin(person, next="/admin/keys?" + "a" * 5000)
+        address = begin(person, next=f"/admin/keys?{query}")
         assert len(person.cookies[SIGN_IN]) < 4000
         assert 'url=/admin"' in person.arrive(place.issuer.sign_in(address)).text
 
@@ -532,6 +549,22 @@ class TestRates:
             either.world.clock.advance(seconds=1)
             either.signed_in()
         assert either.used() == 3
+
+    def test_an_answer_that_gave_way_to_others_is_still_used(
+        self, either: Place, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Whoever sends many answers makes the curator forget none that may come again."""
+        monkeypatch.setattr(signing_in, "USED_MAX", 3)
+        person = either.person()
+        address = begin(person)
+        kept = person.cookies[SIGN_IN]
+        assert person.arrive(either.issuer.sign_in(address)).status_code == 200
+        for _ in range(3):
+            either.world.clock.advance(seconds=1)
+            either.signed_in()
+        assert either.used() == 3
+        assert_used(either, address, kept)
+        assert is_in(either.signed_in())
 
     def test_what_fails_counts_by_address_and_keeps_nobody_out_who_was_let_in(self, place: Place) -> None:
         limiter = place.curator.failures

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 import threading
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator
@@ -163,6 +164,12 @@ class TestRows:
         answer = place.issuer.sign_in(begin(place.person()))
         sent = f"{SIGN_IN}={cookie}".encode("latin-1")
         refused(send_cookies(place.person(), answer, sent), "not the answer to a sign-in")
+
+    def test_a_cookie_that_was_never_made_here_is_not_even_read(self, place: Place) -> None:
+        """JSON that is nested nearly too deep to be read is too deep to be written."""
+        for depth in range(sys.getrecursionlimit() - 300, sys.getrecursionlimit() + 10):
+            text = '["s", "hospital", "t", "", ' + "[" * depth + "]" * (depth + 1)
+            assert place.curator.sign_ins.find_session(f"{urlsafe_b64encode(text.encode()).decode()}.x") == ""
 
     def test_a_sign_in_elsewhere_is_not_made_one_for_an_open_session(self, place: Place) -> None:
         """An officer signs in at one machine; the session that was left open at another one does not become fresh."""

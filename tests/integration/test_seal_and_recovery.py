@@ -57,6 +57,7 @@ from curator_service.identity.policy import Role
 from curator_service.kit.clock import timestamp
 from curator_service.kit.db import SchemaError
 from curator_service.ledger.chain.entries import SignedCheckpoint, canonical
+from curator_service.ledger.trust import inspection
 from curator_service.ledger.trust.anchor import Anchor
 from curator_service.ledger.trust.client_checkpoints import CheckpointInvalid
 from curator_service.ledger.trust.guard import LedgerUnverified
@@ -429,6 +430,36 @@ def test_a_further_host_begins_an_anchor_of_its_own_by_an_explicit_act(used: Wor
     assert buy(api, "there", price={"mu": 0.01})["receipt"]["sequence"] == 7
     assert buy(used.api(), "here", price={"mu": 0.01})["receipt"]["sequence"] == 8
     assert start(host) == ""
+
+
+def test_rows_that_change_while_an_anchor_is_shortened_hide_no_lost_entry(
+    used: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two hosts run; somebody winds the database back, and shows the lost entries while a line is looked for."""
+    monkeypatch.setattr(inspection, "LINES_MAX", 3)
+    host = replace(used, settings=used.settings.model_copy(update={"anchor_dir": used.folder / "of a further host"}))
+    copy_database(database_file(used), used.folder / "old.sqlite3")
+    lost = [buy(used.api(), key, price={"mu": 0.01})["receipt"] for key in ("a", "b")]
+    copy_database(used.folder / "old.sqlite3", database_file(used))
+    further = another_worker(host)
+    further.ledger.guard.inspection.begin_anchor()
+    further.database.dispose()
+    for key in ("c", "d", "e"):
+        buy(serve(host), key, price={"mu": 0.01})
+    buy(used.api(), "f", price={"mu": 0.01})  # above all that this host has seen
+    kept = {entry["sequence"]: entry["entry_hash"] for entry in used.entries()}
+    shown = {entry["sequence"]: entry["entry_hash"] for entry in lost}
+    for hashes, act in ((shown, used.curator.ledger.guard.compact_anchor), (kept, lambda: None)):
+        tamper(
+            used,
+            *(
+                f"UPDATE ledger_entries SET entry_hash = '{hashes[sequence]}' "
+                f"WHERE population = 'town' AND sequence = {sequence}"
+                for sequence in shown
+            ),
+        )
+        act()
+    assert "has another entry at sequence 7" in start(used)
 
 
 @pytest.mark.parametrize("beside", ["rows", "an anchor", "both"])

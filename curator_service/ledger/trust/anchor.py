@@ -45,6 +45,8 @@ class Anchor:
         self._guard, self._turn, self._reading = threading.Lock(), threading.Lock(), threading.Lock()
         self.path = folder / "checkpoints"
         self._file, self._lock = _KeptOpen(self.path), _KeptOpen(folder / ".lock")
+        # While it is open, no file that is put in its place gets its number.
+        self._read = _KeptOpen(self.path, os.O_RDONLY)
 
     def floor(self, population: str) -> tuple[int, int]:
         """Return the order of the highest checkpoint that this process has seen: every later entry is above it."""
@@ -71,13 +73,16 @@ class Anchor:
             found = os.stat(self._file.path)
             if found.st_size == self._read_up_to and identify(found) == self._read_file:
                 return
-            with self._reading, self.path.open("rb") as file:
-                opened = identify(os.fstat(file.fileno()))
-                file.seek(max(0, self._read_up_to - 1))
-                if opened != self._read_file or (self._read_up_to and file.read(1) != b"\n"):
+            with self._reading:
+                descriptor = self._read.descriptor()
+                opened = identify(os.fstat(descriptor))
+                if opened != self._read_file or (
+                    self._read_up_to and os.pread(descriptor, 1, self._read_up_to - 1) != b"\n"
+                ):
                     self._read_up_to, self._read_file = 0, opened  # another file was put in its place: read all of it
-                    file.seek(0)
-                new = file.read()
+                with open(descriptor, "rb", closefd=False) as file:
+                    file.seek(self._read_up_to)
+                    new = file.read()
                 whole = new[: new.rfind(b"\n") + 1]
                 for signed in self._parse(whole):
                     self.notice(signed.checkpoint)
@@ -255,19 +260,19 @@ class _KeptOpen:
     A process that was forked opens its own: it would have its parent's locks with the descriptor.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = os.fspath(path)
+    def __init__(self, path: Path, flags: int = os.O_RDWR | os.O_CREAT) -> None:
+        self.path, self.flags = os.fspath(path), flags
         self._opened: tuple[int, tuple[int, int], int] | None = None
 
     def descriptor(self) -> int:
-        """Return a descriptor of the file that has the name now, which is made where there is none."""
+        """Return a descriptor of the file that has the name now."""
         if self._opened is not None:
             descriptor, identity, process = self._opened
             with suppress(FileNotFoundError):
                 if identify(os.stat(self.path)) == identity and process == os.getpid():
                     return descriptor
-            self.close()
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+        descriptor = os.open(self.path, self.flags, 0o600)
+        self.close()
         self._opened = descriptor, identify(os.fstat(descriptor)), os.getpid()
         return descriptor
 

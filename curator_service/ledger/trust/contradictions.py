@@ -3,10 +3,12 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pydantic_core import from_json
+
 from curator_service.kit.db import Connection
 from curator_service.ledger import repository
 from curator_service.ledger.chain.attestation import Holds, list_attested
-from curator_service.ledger.chain.entries import Checkpoint, SignedCheckpoint
+from curator_service.ledger.chain.entries import Checkpoint, SignedCheckpoint, StoredEntry, entry_hash
 from curator_service.ledger.chain.signing import Verifier
 from curator_service.ledger.repository import Population
 
@@ -23,34 +25,59 @@ def find_contradicted_line(
     return ""
 
 
-def find_needless(
-    connection: Connection, log_of_anchor: Iterable[SignedCheckpoint], holds: Holds
-) -> set[SignedCheckpoint]:
-    """Return the lines of an anchor that prove nothing beside the others, where the ledger holds.
+def find_needless(connection: Connection, log_of_anchor: Iterable[SignedCheckpoint]) -> set[SignedCheckpoint]:
+    """Return the lines of an anchor that prove nothing beside the others.
 
-    Of the lines whose entries the ledger has, these are needed: of each population and epoch the last one, since what
-    is posted only grows within them, and one of the highest limit; and those of the first entry and of
-    reconciliations, by which an anchor is known to be whole. A line whose entry the ledger does not have is needed.
+    Of the lines whose entries the ledger has, these are needed: of each population and epoch the first one, by which an
+    anchor is known to be whole; the last one, since what is posted only grows; and one of the highest limit. Another
+    one is needless if the last one is signed over its hash, by way of the entries between. The rows alone do not tell:
+    somebody may show those of a lost history for a moment.
     """
     held: dict[tuple[str, int], list[SignedCheckpoint]] = {}
     for signed in log_of_anchor:
         seen = signed.checkpoint
         if is_held(connection, seen):
             held.setdefault((seen.population, seen.epoch), []).append(signed)
-    begun = {
-        (population, payload["sequence"])
-        for population in {population for population, _epoch in held}
-        for payload in list_attested(connection, population, "reconcile", holds)
-    }
     needless: set[SignedCheckpoint] = set()
     for lines in held.values():
-        latest = max(lines, key=lambda signed: signed.checkpoint.sequence)
-        highest = max(lines, key=lambda signed: signed.checkpoint.limit)
-        for signed in lines:
-            place = signed.checkpoint.population, signed.checkpoint.sequence
-            if place[1] > 1 and place not in begun and signed not in {latest, highest}:
-                needless.add(signed)
+        first, latest = min(lines, key=_sequence), max(lines, key=_sequence)
+        others = set(lines) - {first, latest, max(lines, key=_limit)}
+        covered = _find_covered(connection, latest.checkpoint, {signed.checkpoint for signed in others})
+        proved = [signed for signed in others if signed.checkpoint in covered]
+        needless |= set(proved) - {max([latest, *proved], key=_limit)}
     return needless
+
+
+def _find_covered(connection: Connection, head: Checkpoint, others: set[Checkpoint]) -> set[Checkpoint]:
+    """Return the earlier checkpoints over whose hashes that of a checkpoint is made, by way of the stored texts."""
+    by_hash = {seen.entry_hash: seen for seen in others}
+    covered: set[Checkpoint] = set()
+    last = ""
+    after = min((seen.sequence for seen in others), default=head.sequence) - 1
+    for entry in repository.iterate_entries(connection, head.population, after=after):
+        if last == head.entry_hash:
+            break
+        if not _follows(entry, last):
+            covered.clear()
+        last = entry_hash(entry.payload_text)
+        if last in by_hash:
+            covered.add(by_hash[last])
+    return covered if last == head.entry_hash else set()
+
+
+def _follows(entry: StoredEntry, last: str) -> bool:
+    try:
+        return bool(from_json(entry.payload_text)["previous_hash"] == last)
+    except (ValueError, KeyError, TypeError):  # whoever may write rows may write any text
+        return False
+
+
+def _sequence(signed: SignedCheckpoint) -> int:
+    return signed.checkpoint.sequence
+
+
+def _limit(signed: SignedCheckpoint) -> tuple[int, int]:
+    return signed.checkpoint.limit, signed.checkpoint.sequence
 
 
 def find_contradiction(connection: Connection, signed: SignedCheckpoint, verifier: Verifier, holds: Holds) -> str:

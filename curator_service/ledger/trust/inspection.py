@@ -91,7 +91,7 @@ class Inspection:
         return ""
 
     def compact_anchor(self) -> None:
-        """Leave out lines of a long anchor that prove nothing beside the others, where the ledger holds.
+        """Leave out lines of a long anchor that prove nothing beside the others.
 
         Raises
         ------
@@ -101,7 +101,7 @@ class Inspection:
         if len(log_of_anchor) <= LINES_MAX:
             return
         with self._database.snapshot() as connection:
-            needless = find_needless(connection, log_of_anchor, self._holds)
+            needless = find_needless(connection, log_of_anchor)
         if needless:
             self._anchor.compact(lambda signed: signed not in needless)
 

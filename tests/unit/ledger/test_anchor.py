@@ -107,6 +107,21 @@ def test_a_process_notices_what_another_one_wrote_since_it_looked(tmp_path: Path
         second.refresh()
 
 
+def test_a_process_notices_what_was_written_between_two_shortenings(tmp_path: Path) -> None:
+    """Many file systems give the number of a file that is gone to the next one."""
+    for number in range(20):
+        writer, other = Anchor(tmp_path / str(number)), Anchor(tmp_path / str(number))
+        for sequence in range(11, 20):
+            writer.move(signed(sequence))
+        writer.compact(lambda line: line.checkpoint.sequence > 11)
+        other.refresh()
+        for sequence in (20, 21):
+            writer.move(signed(sequence))
+            writer.compact(lambda line, sequence=sequence: line.checkpoint.sequence > sequence - 8)  # type: ignore[misc]
+        other.refresh()
+        assert other.floor("town") == (1, 21)
+
+
 def test_folder_and_files_are_the_owners_alone(tmp_path: Path) -> None:
     anchor = Anchor(tmp_path / "deep" / "anchor")
     anchor.move(signed(1))
