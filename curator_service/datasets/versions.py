@@ -286,6 +286,8 @@ class VersionService:
                     if found.act == ERASE
                     else f"{change_id} is no erasure: leave --at-subjects-wish out"
                 )
+            if found.act == REPLACE:
+                self._check_stands_without(connection, dataset, found)
             content = {"of": change_id} | ({"wish": "the subject's own"} if at_subjects_wish else {})
             return self._write_down(connection, dataset, WITHDRAW, content, actor)
 
@@ -399,6 +401,18 @@ class VersionService:
                 f"{dataset.name}: {total} rows with these, and its row_capacity is {dataset.manifest.row_capacity}; "
                 "register a dataset with a greater one, and let this one end with that as its successor"
             )
+
+    def _check_stands_without(self, connection: Connection, dataset: Dataset, replacement: Change) -> None:
+        """Refuse to withdraw other rows on which those rest that came behind them: no cut could be made any more."""
+        waiting = [one for one in repository.list_waiting(connection, dataset.id) if one.id != replacement.id]
+        with suppress(RowsUnreadable):  # of rows that are gone: no cut can be made of them in any case
+            abouts = [self.storage.about(name) for name, _commitment, _gone in list_rows(dataset, waiting)]
+            keys = {part.subjects and part.subjects[0] for about in abouts for part in about.parts}
+            if sum(about.rows for about in abouts) > dataset.manifest.row_capacity or len(keys) > 1:
+                raise ChangeError(
+                    f"rows were appended behind {replacement.id} that do not fit beside those of before: more than the "
+                    "row_capacity, or of persons under another key. Replace the rows once more instead"
+                )
 
     def _make(self, connection: Connection, dataset: Dataset, act: str, content: dict[str, Any], actor: str) -> Change:
         repository.lock_registrations(connection)  # or two at once have one number

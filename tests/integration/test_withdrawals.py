@@ -112,6 +112,22 @@ def test_who_may_not_withdraw_and_what(world: World, act: str) -> None:
     assert [change.act for change in world.curator.versions.list_changes()] == [act]
 
 
+@pytest.mark.parametrize(("count", "fits"), [(23, True), (24, False)])
+def test_a_replacement_stays_on_which_rows_rest_that_came_behind_it(world: World, count: int, *, fits: bool) -> None:
+    """Or no cut could be made of the rows of before and these: nothing would be released, and nobody forgotten."""
+    register(world, "visits")
+    add(world, "visits", "z1,2010,true,2\n", REPLACE)
+    replaced = last(world)
+    add(world, "visits", "".join(f"q{i},2010,true,{i / 4}\n" for i in range(count)))
+    if fits:
+        world.curator.versions.withdraw(replaced.id, actor="operator:other")
+    else:
+        with pytest.raises(ChangeError, match="do not fit beside those of before"):
+            world.curator.versions.withdraw(replaced.id, actor="operator:other")
+    assert "visits" in cut(world)
+    assert_sound(world)
+
+
 def test_nothing_is_withdrawn_twice(world: World) -> None:
     register(world, "visits")
     erase(world)
