@@ -10,6 +10,7 @@ import rfc8785
 from pydantic_core import to_json
 
 from curator_service.datasets.engines.base import RowKernel
+from curator_service.datasets.engines.numpy import tile_rows
 from curator_service.datasets.repository import Dataset
 from curator_service.kinds.base import ReleasePlan
 from curator_service.kinds.listing import Listing
@@ -122,6 +123,12 @@ class Prepared:
         """
         pass_s = pass_duration_s(self.kernel, self.dataset.manifest.row_capacity)
         return self.pace * (self.kind.exact_s(self.plan) + pass_s)
+
+    @cached_property
+    def piece_s(self) -> float:
+        """How long a tile and what is no pass are made to take, in seconds: they go on though they are told to stop."""
+        tile = min(tile_rows(self.kernel.width), self.dataset.manifest.row_capacity)
+        return self.pace * (self.kind.exact_s(self.plan) + pass_duration_s(self.kernel, tile))
 
     @cached_property
     def noise_sd(self) -> dict[str, float]:

@@ -206,6 +206,7 @@ class ReleasePublisher:
                 lambda is_stopped: self._compute(prepared, draws, is_stopped),
                 prepared.duration_s,
                 lambda: self._has_ended(job),
+                step_least_s=prepared.piece_s,
             )
         except Stopped:
             self._check_open(job)
@@ -377,6 +378,8 @@ class ReleasePublisher:
     ) -> StoredRelease:
         """Compute, and post at a public time; in steps, nothing is computed any more once the job was cancelled.
 
+        A pass in another process cannot be told: it would free its thread when it really ends, so it has no steps.
+
         Whatever goes wrong shows at the same times, and gives the reservation back: a charge is only ever posted with
         its answer.
 
@@ -392,7 +395,7 @@ class ReleasePublisher:
             self._check_open(job)
             self.database.give_back()  # there are fewer connections than threads
             draws = draw_noise(submission.prepared.plan, self.noise)  # of no data: not a part of what takes public time
-            if in_steps:
+            if in_steps and self.datasets.storage.engine.is_here:
                 noisy = self._compute_in_steps(submission.prepared, draws, job)
             else:
                 with self.response_timer.ending_at_public_time(submission.prepared.duration_s):

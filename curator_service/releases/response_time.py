@@ -66,7 +66,12 @@ class ResponseTimer:
             _sleep_until(start + span)
 
     def work_in_steps(
-        self, work: Callable[[Callable[[], bool]], _T], duration_s: float, is_unwanted: Callable[[], bool]
+        self,
+        work: Callable[[Callable[[], bool]], _T],
+        duration_s: float,
+        is_unwanted: Callable[[], bool],
+        *,
+        step_least_s: float,
     ) -> _T:
         """Return what work gives after its duration, or after twice, four times, … of it, however it ends.
 
@@ -81,6 +86,8 @@ class ResponseTimer:
         duration_s : float
         is_unwanted : callable
             Tells whether somebody has cancelled the work.
+        step_least_s : float
+            How long the longest piece of the work is made to take that goes on though it is told to stop.
 
         Raises
         ------
@@ -89,21 +96,22 @@ class ResponseTimer:
         start, span = time.monotonic(), duration_s * self.factor
         if span <= 0:
             return work(lambda: False)
-        end, look, stopping = max(1, min(STEPS, int(span / STEP_LEAST_S))), 1, threading.Event()  # in steps
+        least_s = max(STEP_LEAST_S, step_least_s * self.factor)
+        end, look, stopping = max(1, min(STEPS, int(span / least_s))), 1, threading.Event()  # in steps
         step = span / end
         under_way = begin(lambda: work(stopping.is_set))
         try:
             while True:
                 at = min(look, end)
                 _sleep_until(start + at * step)
+                is_done = under_way.done()
+                if is_done and stopping.is_set():  # also at the end: nothing of it is drafted and posted for nothing
+                    raise Stopped
                 if at == end:
-                    if under_way.done():
+                    if is_done:
                         return under_way.result()
                     end *= 2
-                elif stopping.is_set():
-                    if under_way.done():
-                        raise Stopped
-                elif is_unwanted():
+                elif not stopping.is_set() and is_unwanted():
                     stopping.set()
                 passed = (time.monotonic() - start) / step  # where a look takes long, what it was too late for is later
                 while end < passed:

@@ -46,11 +46,17 @@ class Engine(Protocol):
     ----------
     name : str
         In settings, and in what is said of it.
+    is_here : bool
+        Whether kernels run in this process, where they can be told to stop.
     """
 
     @property
     def name(self) -> str:
         """Its name."""
+
+    @property
+    def is_here(self) -> bool:
+        """Whether kernels run in this process, where they can be told to stop."""
 
     def sum(self, kernel: RowKernel, rows: StoredRows) -> IntArray:
         """Sum the contributions of rows, in work that follows from public numbers alone.

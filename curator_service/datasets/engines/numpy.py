@@ -29,7 +29,7 @@ class NumpyEngine:
         Of one pass, each with a range of rows: numpy works outside of the interpreter's lock.
     """
 
-    name = "numpy"
+    name, is_here = "numpy", True
 
     def __init__(self, threads: int = 1) -> None:
         self._threads = threads

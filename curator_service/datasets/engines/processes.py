@@ -30,7 +30,7 @@ class ProcessEngine:
         Processes, and the ranges that a pass is cut into.
     """
 
-    name = "processes"
+    name, is_here = "processes", False
 
     def __init__(self, workers: int) -> None:
         self._workers = workers

@@ -41,7 +41,7 @@ class SparkEngine:
         Ranges that a pass over stored rows is cut into. The folder of rows must be shared with the cluster.
     """
 
-    name = "spark"
+    name, is_here = "spark", False
 
     def __init__(self, tasks: int) -> None:
         self._tasks = tasks

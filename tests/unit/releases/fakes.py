@@ -273,6 +273,7 @@ class Stage:
         self.cancels_at_work: Callable[[], None] | None = None
         self.connection, self.worker_id = object(), "wrk_1"  # nobody looks into a connection
         self.guard = SimpleNamespace(check_open=self.check_open)
+        self.storage = SimpleNamespace(engine=SimpleNamespace(is_here=True))
         for module, names in (
             (repository, ("claim_key", "count_key", "insert_release", "answer_keys", "find_key", "find_release")),
             (catalogue, ("find_exact", "insert_listing", "add_space")),
@@ -415,8 +416,14 @@ class Stage:
         return self._timing()
 
     def work_in_steps(
-        self, work: Callable[[Callable[[], bool]], NoisyStatistics], duration_s: float, is_unwanted: Callable[[], bool]
+        self,
+        work: Callable[[Callable[[], bool]], NoisyStatistics],
+        duration_s: float,
+        is_unwanted: Callable[[], bool],
+        *,
+        step_least_s: float,
     ) -> NoisyStatistics:
+        assert 0 < step_least_s <= duration_s
         with self.ending_at_public_time(duration_s):
             if self.cancels_at_work is None:
                 return work(lambda: False)

@@ -314,6 +314,15 @@ def test_a_job_that_ends_while_it_is_worked_on_is_computed_no_more(
     assert stage.stored == []
 
 
+def test_a_pass_that_cannot_be_told_to_stop_ends_at_its_public_time_alone(stage: Stage) -> None:
+    """Or the step at which its thread is free tells when it really ended."""
+    stage.storage.engine.is_here = False
+    stage.cancels_at_work = pytest.fail
+    stage.publisher.start_job(LONG, make_population())
+    stage.queued[0]()
+    assert stage.steps == ["place", *RESERVE, *WORK]
+
+
 def test_a_job_waits_for_its_turn_before_it_looks_at_rows(stage: Stage) -> None:
     assert stage.publisher.start_job(LONG, make_population()) is stage.job
     assert stage.steps == ["place", *RESERVE]

@@ -42,7 +42,12 @@ class Simulation:
 
     def begin(self, work: Callable[[], Callable[[], bool]]) -> Any:
         self.is_stopped = work()
-        return SimpleNamespace(done=lambda: self.now_s >= self.left_s(), result=lambda: "sums")
+        return SimpleNamespace(done=lambda: self.now_s >= self.left_s(), result=self.result)
+
+    def result(self) -> str:
+        if self.left_s() < self.ends_s[-1]:
+            raise Stopped
+        return "sums"
 
     def left_s(self) -> float:
         """Return when the pass leaves the thread: after its last tile, or after the one in which it is told to stop."""
@@ -54,19 +59,21 @@ class Simulation:
         self.looked_s = self.now_s  # the last time is that at which it is told
         return self.now_s >= self.cancelled_s
 
-    def freed_s(self, monkeypatch: pytest.MonkeyPatch) -> float:
-        """Return when the next job begins."""
+    def freed_s(self, monkeypatch: pytest.MonkeyPatch, piece_s: float = 0.0) -> tuple[float, bool]:
+        """Return when the next job begins, and whether what the pass gave is drafted and posted before that."""
         monkeypatch.setattr(response_time, "time", self)
         monkeypatch.setattr(response_time, "begin", self.begin)
         start = self.now_s
         try:
-            ResponseTimer().work_in_steps(lambda is_stopped: is_stopped, SPAN_S, self.look)
+            ResponseTimer().work_in_steps(lambda is_stopped: is_stopped, SPAN_S, self.look, step_least_s=piece_s)
+            is_posted = True
         except Stopped:
             assert self.now_s >= self.cancelled_s
+            is_posted = False
         else:
             assert self.now_s - start >= SPAN_S
         assert self.now_s >= self.left_s()  # one pass at a time
-        return self.now_s - start
+        return self.now_s - start, is_posted
 
 
 MOMENTS = np.random.default_rng(11).uniform(0.0, 1.1 * SPAN_S, 400).tolist()
@@ -75,28 +82,41 @@ LATE = [0.6] * 130
 """78 s: after the public time."""
 
 
-@pytest.mark.parametrize("other", [SLOW, [0.001], [0.4] * 100])
+@pytest.mark.parametrize("other", [SLOW, [0.001], [0.4] * 100, [0.6] * 104])
 def test_when_a_cancelled_job_frees_its_lane_tells_nothing_of_rows(
     monkeypatch: pytest.MonkeyPatch, other: list[float]
 ) -> None:
+    """Nor whether sums are drafted and posted before, for nothing, which takes some milliseconds."""
     shown = [[Simulation(tiles, at).freed_s(monkeypatch) for at in MOMENTS] for tiles in (FAST, other)]
     assert shown[0] == shown[1]
-    for cancelled_s, freed_s in zip(MOMENTS, shown[0], strict=True):
+    for cancelled_s, (freed_s, _is_posted) in zip(MOMENTS, shown[0], strict=True):
         assert freed_s % STEP_S == pytest.approx(0)
         assert min(cancelled_s + STEP_S, SPAN_S) <= freed_s <= min(cancelled_s + 2 * STEP_S, SPAN_S)
+
+
+@pytest.mark.parametrize("tile_s", [3.9, 6.5, 9.1, 20.0])
+def test_a_step_is_no_shorter_than_what_goes_on_though_it_is_told_to_stop(
+    monkeypatch: pytest.MonkeyPatch, tile_s: float
+) -> None:
+    """Or the step at which a tile ends tells how long tiles take, of equal rows 0.65 of the time of others."""
+    shown = []
+    for tile in (tile_s, 0.65 * tile_s):
+        tiles = [tile] * int(SPAN_S / tile_s)
+        shown.append([Simulation(tiles, at).freed_s(monkeypatch, piece_s=20.0) for at in MOMENTS])
+    assert shown[0] == shown[1]
 
 
 def test_a_pass_that_is_late_or_slow_to_notice_frees_its_lane_at_a_later_step(monkeypatch: pytest.MonkeyPatch) -> None:
     for tiles in (LATE, [2.5 * STEP_S] * 8):
         for at in MOMENTS:
-            freed_s = Simulation(tiles, at).freed_s(monkeypatch)
+            freed_s, _is_posted = Simulation(tiles, at).freed_s(monkeypatch)
             assert freed_s % STEP_S == pytest.approx(0)
             assert freed_s <= max(at + 5 * STEP_S, SPAN_S) or freed_s == 2 * SPAN_S
 
 
 def test_work_that_nobody_cancels_ends_at_its_public_time(monkeypatch: pytest.MonkeyPatch) -> None:
     for tiles, ends_s in ((FAST, SPAN_S), (SLOW, SPAN_S), (LATE, 2 * SPAN_S)):
-        assert Simulation(tiles, float("inf")).freed_s(monkeypatch) == pytest.approx(ends_s)
+        assert Simulation(tiles, float("inf")).freed_s(monkeypatch) == (pytest.approx(ends_s), True)
 
 
 @pytest.mark.parametrize("span_s", [0.01, 0.3, 0.7501, 1.0, 3.99, 100.0 / 3])
@@ -111,7 +131,7 @@ def test_work_of_any_length_that_is_done_ends_at_its_public_time_though_looks_ta
         simulation.now_s += 0.2
         return False
 
-    ResponseTimer().work_in_steps(lambda is_stopped: is_stopped, span_s, look)
+    ResponseTimer().work_in_steps(lambda is_stopped: is_stopped, span_s, look, step_least_s=0.0)
     assert simulation.now_s == pytest.approx(7.0 + span_s)
 
 
@@ -119,7 +139,7 @@ def test_short_work_has_no_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     simulation = Simulation([0.001], 0.0)
     monkeypatch.setattr(response_time, "time", simulation)
     monkeypatch.setattr(response_time, "begin", simulation.begin)
-    ResponseTimer().work_in_steps(lambda is_stopped: is_stopped, STEP_LEAST_S, simulation.look)
+    ResponseTimer().work_in_steps(lambda is_stopped: is_stopped, STEP_LEAST_S, simulation.look, step_least_s=0.0)
     assert simulation.now_s == 7.0 + STEP_LEAST_S
 
 
@@ -133,9 +153,9 @@ def test_work_runs_in_a_thread_of_its_own_and_gives_what_it_gives(fails: bool) -
     timer = ResponseTimer()
     if fails:
         with pytest.raises(ZeroDivisionError):
-            timer.work_in_steps(work, 0.01, lambda: False)
+            timer.work_in_steps(work, 0.01, lambda: False, step_least_s=0.0)
     else:
-        assert timer.work_in_steps(work, 0.01, lambda: False) == 7
+        assert timer.work_in_steps(work, 0.01, lambda: False, step_least_s=0.0) == 7
 
 
 def test_work_that_is_left_for_an_error_is_told_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +163,7 @@ def test_work_that_is_left_for_an_error_is_told_to_stop(monkeypatch: pytest.Monk
     monkeypatch.setattr(response_time, "time", simulation)
     monkeypatch.setattr(response_time, "begin", simulation.begin)
     with pytest.raises(ZeroDivisionError):
-        ResponseTimer().work_in_steps(lambda is_stopped: is_stopped, SPAN_S, lambda: bool(1 // 0))
+        ResponseTimer().work_in_steps(lambda is_stopped: is_stopped, SPAN_S, lambda: bool(1 // 0), step_least_s=0.0)
     assert simulation.is_stopped()
 
 
