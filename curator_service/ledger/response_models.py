@@ -115,13 +115,15 @@ class OpenEntry(Entry):
 
 
 class DatasetEntry(Entry):
-    """A dataset was registered."""
+    """A dataset was registered, has a further version, or has ended."""
 
     kind: Literal["dataset"]
     dataset: str
     dataset_id: str
     manifest_digest: Digest
     snapshot: Digest
+    version: Annotated[Digits, Field(description="From the second on")] = left_out()
+    ended: Annotated[Moment, Field(description="Nothing is released from it any more")] = left_out()
 
 
 class ReserveEntry(Entry):
