@@ -34,7 +34,7 @@ _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
 """Letters and marks that are not seen: joiners, fillers and selectors of variants (Default_Ignorable_Code_Point)."""
-_FLOAT = r"^([0-9]+)[.,]0$"
+_FLOAT = r"^([0-9]+)[.,]00?$"
 """A whole number as programs write it that have made a float of it, as pandas does of a column with a gap."""
 
 _Numbers = npt.NDArray[np.float64]

@@ -354,8 +354,8 @@ def test_what_is_not_seen_tells_no_two_persons_apart(mark: str) -> None:
 
 def test_a_number_that_became_a_float_is_the_same_identifier() -> None:
     """A later file of the same persons has `100001.0`; each identifier is read by itself, whatever stands beside it."""
-    plain = ["100001", "7", "007", "12", "p1", "1.10", "3.0.0", "100,000", "a\u00e9"]
-    floats = ["100001.0", "7,0", "007.0", " 12.0", "p1", "1.10", "3.0.0", "100,000", "a\u00e9"]
+    plain = ["100001", "7", "007", "12", "p1", "1.10", "3.0.0", "100,000", "5.000", "9", "a\u00e9"]
+    floats = ["100001.0", "7,0", "007.0", " 12.0", "p1", "1.10", "3.0.0", "100,000", "5.000", "9.00", "a\u00e9"]
     for count in range(1, len(plain) + 1):
         assert fold_subjects(pa.array(floats[:count])) == fold_subjects(pa.array(plain[:count]))
     assert len(set(fold_subjects(pa.array(floats)))) == len(plain)
