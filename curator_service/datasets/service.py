@@ -263,7 +263,8 @@ class DatasetService:
             They are refused; the ledger says so.
         """
         compared: Compared = {}
-        with suppress(SigningError), self.database.read() as connection:  # below it is told what cannot be compared
+        # What cannot be compared is told below. A second connection would be waited for in vain where a pooler has one.
+        with suppress(SigningError), self.database.shared_read(), self.database.read() as connection:
             others = self._list_others(connection, manifest, snapshot)
             self.likeness.compare(connection, manifest.population, snapshot, compared, others=others)
         with self.ledger.unit() as ledger:
