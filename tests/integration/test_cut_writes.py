@@ -112,7 +112,7 @@ def assert_same(found: Written, still: Written) -> None:
     assert found.steps == still.steps
     assert found.statements == still.statements
     assert found.anchored == still.anchored
-    assert abs(found.pages - still.pages) <= 2 + still.pages // 50  # a page of changes; where random digests fall
+    assert abs(found.pages - still.pages) <= 5 + still.pages // 50  # a page of changes; where random digests fall
 
 
 @pytest.mark.parametrize("replaces", [False, True])
