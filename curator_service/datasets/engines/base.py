@@ -1,6 +1,7 @@
 """What engines are, and what they run: every kind of release is a sum over rows of bounded integer contributions."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from curator_service.datasets.parts import StoredRows
@@ -37,6 +38,41 @@ class RowKernel(Protocol):
 
     def sum(self, rows: RowArray) -> IntArray:
         """Return the sum of the contributions of mapped rows: int64, of one shape for any rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelOf:
+    """A kernel that does what another one does; kernels that differ from it in part begin here."""
+
+    kernel: RowKernel
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Those of the kernel."""
+        return self.kernel.columns
+
+    @property
+    def width(self) -> int:
+        """That of the kernel."""
+        return self.kernel.width
+
+    @property
+    def products(self) -> int:
+        """Those of the kernel."""
+        return self.kernel.products
+
+    @property
+    def cached_terms(self) -> tuple[Term, ...] | None:
+        """Those of the kernel."""
+        return self.kernel.cached_terms
+
+    def map(self, stored: Mapping[str, StoredArray], counted: FlagArray, out: RowArray) -> None:
+        """Map rows as the kernel does."""
+        self.kernel.map(stored, counted, out)
+
+    def sum(self, rows: RowArray) -> IntArray:
+        """Return the kernel's sums."""
+        return self.kernel.sum(rows)
 
 
 class Engine(Protocol):
