@@ -24,7 +24,7 @@ from support import World, body, csv_text, make_rows, manifest_text, problem
 
 from curator_service.backup import read_backup, write_backup
 from curator_service.datasets import former, parts
-from curator_service.datasets.snapshot import About, Storage
+from curator_service.datasets.snapshot import Storage
 from curator_service.datasets.sources.base import IngestError
 from curator_service.datasets.sources.coding import Coder
 from curator_service.kinds.gram.kernel import GramKernel
@@ -340,8 +340,8 @@ def _ingest_and_stop(root: Path, folder: Path, step: str, ready: Any) -> None:
 
     publish = Storage.publish
 
-    def publish_and_stop(self: Storage, dataset_id: str, about: About) -> None:
-        publish(self, dataset_id, about)
+    def publish_and_stop(self: Storage, dataset_id: str) -> None:
+        publish(self, dataset_id)
         stop()
 
     place, name, act = {

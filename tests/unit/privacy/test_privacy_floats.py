@@ -55,7 +55,7 @@ FLOATS: dict[tuple[str, str], tuple[str, str]] = {
         "float np.asarray np.divide np.multiply np.rint",
         "each rounded once, of the number alone",
     ),
-    ("privacy/lattice", "to_stored"): ("/ np.asarray np.clip np.float64 np.isnan np.rint", _ONE_ROUNDING),
+    ("privacy/lattice", "to_stored"): ("/ np.asarray np.clip np.float64 np.fmax np.rint", _ONE_ROUNDING),
     ("privacy/lattice", "to_request_lattice"): ("/ np.clip np.multiply np.rint", _HELD_EXACTLY),
     ("privacy/design", "Column"): ("literal", "public bounds"),
     ("privacy/design", "Term"): ("literal", "public bounds"),
