@@ -29,8 +29,9 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from curator_service.datasets import repository
+from curator_service.datasets.pseudonyms import CMAC, Pseudonymiser
 from curator_service.datasets.repository import PAD, SealedSketch, Version
-from curator_service.datasets.sketch import Sketch, Sketcher
+from curator_service.datasets.sketch import Part, Sketch, Sketcher
 from curator_service.datasets.snapshot import Snapshot, Storage
 from curator_service.kit.db import Connection
 from curator_service.ledger.chain.signing import KeyRing, SigningError
@@ -101,7 +102,9 @@ class LikenessService:
         SigningError
             If the first private key is not here.
         """
-        return Sketcher(self.keys.secret(self._key_ids()[0], "sketch"))
+        first = self._key_ids()[0]
+        people = Pseudonymiser(CMAC + first, self.keys.secret(first, "pseudonym"))
+        return Sketcher(self.keys.secret(first, "sketch"), people)
 
     def record(self, connection: Connection, about: Version, digests: list[str], sketch: Sketch) -> None:
         """Remember the digests and the sketch of a version of a dataset, under the newest key."""
@@ -233,6 +236,19 @@ class LikenessService:
             if stored.dataset_id == dataset_id and stored.sealed
         ]
         return bool(excess) and self._exceeds(max(excess), refusals)
+
+    def list_subjects(self, connection: Connection) -> list[tuple[Version, Part]]:
+        """Return what is kept of the persons of every dataset, and of rows that wait, where it is known.
+
+        Raises
+        ------
+        SigningError
+        """
+        return [
+            (Version(stored.dataset_id, stored.population, stored.version), subjects)
+            for stored in self._list_sketches(connection)
+            if stored.sealed and (subjects := self._open(stored).subjects) is not None
+        ]
 
     def _list_sketches(self, connection: Connection) -> list[SealedSketch]:
         """Return the sketches of every dataset, and of rows that wait."""
