@@ -256,10 +256,8 @@ def test_a_sketch_of_persons_is_sealed_and_forgets_who_is_erased(town: World) ->
 def test_the_size_of_a_sketch_does_not_follow_from_persons(town: World) -> None:
     register(town, range(5000, 5009), "nine")
     register(town, range(6000, 9999), "many")
-    query = "SELECT length(sealed) FROM sketches JOIN datasets ON id = dataset_id WHERE name IN "
-        "SELECT length(sealed) FROM sketches JOIN datasets ON id = dataset_id WHERE name IN ('nine', 'many', 'people')"
-    )
-    sizes = town.sql(query + "('nine', 'many', 'people')")
+    found = town.sql("SELECT name, length(sealed) FROM sketches JOIN datasets ON id = dataset_id")
+    sizes = [size for name, size in found if name in {"nine", "many", "people"}]
     assert (len(sizes), len(set(sizes))) == (3, 1)
 
 
