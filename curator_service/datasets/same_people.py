@@ -55,9 +55,11 @@ def score(one: Part, other: Part) -> int:
     """
     limit = min(one[0], other[0])
     ours, theirs = (tokens[tokens < limit] for _limit, tokens in (one, other))
-    common = np.intersect1d(ours, theirs, assume_unique=True)
-    compared = np.minimum(np.searchsorted(ours, common), np.searchsorted(theirs, common)) + 1
-    scores = PERSONS_PER_COMMON * np.arange(1, len(common) + 1) - np.maximum(compared, PERSONS_MIN)
+    places = np.searchsorted(theirs, ours)
+    common = np.append(theirs, limit)[places] == ours
+    # Behind each of ours in turn, and not of those in common alone: as much is done, whoever they are.
+    compared = np.minimum(np.arange(1, len(ours) + 1), places + common)
+    scores = PERSONS_PER_COMMON * np.cumsum(common) - np.maximum(compared, PERSONS_MIN)
     return int(np.max(scores, initial=-PERSONS_MIN))
 
 

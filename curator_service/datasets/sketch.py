@@ -63,6 +63,8 @@ _DEVIATIONS = 5.0
 _COMPARED_MIN = 64
 """As if so many were compared, where there are fewer: of a handful all may be in common by chance."""
 _NO_TOKEN = np.uint64(2**64 - 1)
+NOBODY: Part = (_NO_TOKEN, np.empty(0, np.uint64))
+"""What is kept of no persons."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -253,6 +253,20 @@ def test_a_sketch_of_persons_is_sealed_and_forgets_who_is_erased(town: World) ->
     assert all(token not in one and len(one) == 299 for one in found)
 
 
+def test_no_pseudonym_outlives_the_rows_of_its_person(town: World) -> None:
+    sizes = "SELECT length(sealed) FROM sketches JOIN datasets ON id = dataset_id WHERE name = 'people'"
+    _, data = write(town.folder, range(500, 550), "more", "town")
+    town.curator.versions.add_rows("people", data, act=REPLACE, actor="operator:test")
+    town.clock.advance(days=40)
+    town.curator.versions.cut_due()
+    assert sorted(map(len, stored_subjects(town, "people"))) == [0, 50]
+    town.curator.versions.retire("people", actor="operator:test")
+    town.clock.advance(days=40)
+    town.curator.versions.cut_due()
+    assert {len(found) for found in stored_subjects(town, "people")} == {0}
+    assert len(set(town.sql(sizes))) == 1
+
+
 def test_the_size_of_a_sketch_does_not_follow_from_persons(town: World) -> None:
     register(town, range(5000, 5009), "nine")
     register(town, range(6000, 9999), "many")
