@@ -1,6 +1,6 @@
 """Whether people of two populations seem to be the same, by their identifiers: told with noise, at the machine alone.
 
-A sketch keeps the smallest pseudonyms of a dataset's persons. Below the lower limit of two sketches each has every
+A sketch keeps the smallest pseudonyms of a dataset's persons. Below the last one that both could have, each has every
 person of its dataset, so that what they have in common there is a sample of all that they have in common.
 
 Of each population the largest score counts, and noise selects among the populations and a constant [1]_. So what is
@@ -48,15 +48,17 @@ def score(one: Part, other: Part) -> int:
     Notes
     -----
     Let a(x) and b(x) be how many tokens below x the sketches have, and c(x) how many in common. The score is the
-    largest 5 c(x) − max(min(a(x), b(x)), 100), of any x up to the lower limit. A person who comes adds one token, so
-    c rises by at most 1 and the second term by at most 1; if c rises the score falls nowhere. A full sketch gives up
-    its largest token, and its limit falls to that. What is compared behind the new limit had the same number of
-    tokens of this sketch as there are now below it, no fewer of the other one, and at most one more in common.
+    largest 5 c(x) − max(min(a(x), b(x)), 100) of any x; behind the last token of a full sketch it does not rise.
+
+    A person who comes brings one token. Below the largest one that the sketch then has to give up, a(x) rises by at
+    most 1 and c(x) by at most 1, and if c does not rise the score falls by at most 1. Behind it a(x) is what it was,
+    and c(x) rises by 1, stays, or falls by 1 for the token that was given up. Where both sketches get the person, c
+    rises by 1 for it, and falls by at most 1: of two different tokens that are given up, the one sketch never has the
+    larger one of the other, as it is full below that.
     """
-    limit = min(one[0], other[0])
-    ours, theirs = (tokens[tokens < limit] for _limit, tokens in (one, other))
+    ours, theirs = one[1], other[1]
     places = np.searchsorted(theirs, ours)
-    common = np.append(theirs, limit)[places] == ours
+    common = np.append(theirs, np.uint64(0))[places] == ours  # no token is 0
     # Behind each of ours in turn, and not of those in common alone: as much is done, whoever they are.
     compared = np.minimum(np.arange(1, len(ours) + 1), places + common)
     scores = PERSONS_PER_COMMON * np.cumsum(common) - np.maximum(compared, PERSONS_MIN)
