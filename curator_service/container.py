@@ -146,7 +146,7 @@ def make_curator(
         database,
         register,
         now,
-        IdentityProviders(settings.providers, settings.visa_issuers, now),
+        IdentityProviders(settings.providers, settings.visa_issuers, clock.judge),
         lambda: keys.list_secrets("tokens"),
         clock.judge,
     )

@@ -183,10 +183,13 @@ class _Rewriting:
             self._sketcher.add(code_rows_stored(self._columns, batch.stored), owners)
 
     def _sketch_subjects(self, whose: PseudonymArray) -> None:
-        """Sketch persons, if their pseudonyms are under the key that those of all datasets are compared by."""
+        """Sketch persons; nobody if their pseudonyms are not under the key that those of all datasets are compared by.
+
+        The sketch is as large then, or a cut after an erasure would write less than any other one.
+        """
         known = self._sketcher.pseudonymiser
-        if known is not None and known.key_id == self._key_id:
-            self._sketcher.add_subjects(whose)
+        if known is not None and self._key_id is not None:
+            self._sketcher.add_subjects(whose if known.key_id == self._key_id else whose[:0])
 
     def _find_counted(self, read_rows: ReadRows) -> RowMarks | None:
         if self._persons is None:

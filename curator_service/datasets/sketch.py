@@ -304,7 +304,7 @@ class Sketch:
         The kept tokens of each, sorted, behind the limit below which none is left out. The last three bits of a token
         are the number of its persons, less 1.
     subjects : Part, optional
-        Of the persons: numbers of their pseudonyms. None where it is not known whose rows they are, or under which key.
+        Of the persons: numbers of their pseudonyms. None where it is not known whose rows they are.
     """
 
     parts: tuple[Part, ...] = field(repr=False)

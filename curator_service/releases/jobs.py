@@ -235,10 +235,11 @@ class JobRunner:
         """Give up the jobs of silent workers, and close the reservations whose time is over; return their ids."""
         if self.ledger.guard.reason():
             return []  # nothing is written under a seal, and a reconciliation closes them all
+        now = timestamp(self.clock.judge())  # before it is believed: the clock may be set in between
         is_settled = self.clock.is_settled()
         with self.database.read() as connection:
             jobs = reservations.list_jobs(connection)
-            expired = reservations.list_expired(connection, timestamp(self.clock.judge())) if is_settled else []
+            expired = reservations.list_expired(connection, now) if is_settled else []
         moment, seen = time.monotonic(), self._seen
         self._seen = {}
         for _job, owner, beat in jobs:

@@ -5,11 +5,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from issuers import ISSUER, Documents, T, claims, provider, sign
 from scenes import RELEASES, RESERVATIONS, assert_sound, box
 from support import Api, World, open_world, problem
 from test_versions import MORE, add, find, register, rows
 
 from curator_service.app import _ending
+from curator_service.identity.oidc.keys import KeySet
 from curator_service.identity.policy import Role
 from curator_service.kit.clock import timestamp
 
@@ -60,6 +62,24 @@ def test_reservations_and_cuts_wait_while_the_clock_is_ahead(world: World, monke
     assert_sound(world)
 
 
+def test_no_reservation_ends_by_a_clock_that_is_set_ahead_while_it_is_looked_at(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = world.api().post(RESERVATIONS, json=HELD, key="held").json()["id"]
+    runner = world.api().app.state.curator.job_runner
+    look = runner.clock.is_settled
+
+    def look_before_it_is_set() -> bool:
+        found: bool = look()
+        world.clock.advance(days=40)
+        return found
+
+    monkeypatch.setattr(runner.clock, "is_settled", look_before_it_is_set)
+    assert runner.sweep() == []
+    world.clock.advance(days=-40)
+    assert world.api().get(f"/v1/reservations/{held}").json()["state"] == "open"
+
+
 def test_no_dataset_is_cut_while_the_clock_is_behind(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     register(world, "visits")
     version = find(world, "visits").version
@@ -92,6 +112,21 @@ def test_a_clock_that_is_behind_prolongs_nothing_that_has_ended_by_the_ledger(
     believe(monkeypatch)
     assert start(world).get("/v1/me", token=short).status_code == 200  # it was two days ahead before
     assert_sound(world)
+
+
+def test_a_clock_that_is_behind_prolongs_no_token_of_a_provider(tmp_path: Path, database_url: str | None) -> None:
+    asked = {"providers": (provider(lifetime_max_s=86_400),)}
+    with open_world(tmp_path, url=database_url, **asked) as world:
+        text = sign(claims(iat=T - 10, exp=T + 7200))
+        world.clock.advance(hours=5)
+        assert world.api().post(RESERVATIONS, json=HELD, key="later").status_code == 201
+        world.clock.advance(hours=-4)
+        api = world.api()
+        api.app.state.curator.identity.providers._keys[ISSUER] = KeySet(ISSUER, Documents())
+        answer = problem(api.get("/v1/me", token=text), "authentication-required", 401)
+        assert "expired" in answer["detail"]
+        fresh = sign(claims(iat=T + 3600 - 10, exp=T + 3600 * 9))
+        assert api.get("/v1/me", token=fresh).status_code == 200
 
 
 def test_a_permit_that_was_ended_while_the_clock_was_ahead_stays_ended(world: World) -> None:

@@ -67,7 +67,7 @@ class IdentityProviders:
     providers : tuple of IdentityProvider
     visa_issuers : tuple of VisaIssuer
     now : callable
-        The clock.
+        The clock that the ends of tokens are held against.
     fetch : callable
         Gets documents; tests give their own.
     """

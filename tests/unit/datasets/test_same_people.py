@@ -280,6 +280,20 @@ def test_identifiers_are_compared_after_the_key_was_rotated(town: World) -> None
     assert find(town, register(town, range(100, 400), "rotated")) == "town"
 
 
+def test_sketches_are_as_large_whoever_was_erased_after_the_key_was_rotated(town: World) -> None:
+    town.curator.keys.rotate("2026-03-01T12:00:00Z")
+    for name, people in (("erased", range(1000, 1020)), ("untouched", range(2000, 2020))):
+        register(town, people, name)
+    town.curator.versions.erase("P01007", actor="operator:test")
+    sizes = "SELECT length(sealed) FROM sketches JOIN datasets ON id = dataset_id WHERE name = '{}' ORDER BY 1"
+    for _ in range(2):
+        town.clock.advance(days=40)
+        town.curator.versions.cut_due()
+        found = [town.sql(sizes.format(name)) for name in ("erased", "untouched")]
+        assert found[0] == found[1]
+    assert set(map(len, stored_subjects(town, "erased"))) == {0}
+
+
 def sample(tokens: Sequence[int]) -> Part:
     """Return what a sketch keeps of persons."""
     sketcher = Sketcher(b"one")
