@@ -24,11 +24,23 @@ class Machine:
 
 
 @pytest.mark.parametrize("last", [None, NOON, NOON - timedelta(hours=23), NOON + timedelta(minutes=59)])
-def test_a_clock_that_goes_on_from_what_is_stored_is_believed_at_once(last: datetime | None) -> None:
+def test_a_clock_that_goes_on_from_what_is_stored_is_believed_at_once(
+    last: datetime | None, caplog: pytest.LogCaptureFixture
+) -> None:
     assert Machine(last).settled()
+    assert caplog.text == ""
 
 
-@pytest.mark.parametrize("last", [NOON - timedelta(days=90), NOON + timedelta(days=3)])
+@pytest.mark.parametrize(("step_s", "believed"), [(9, True), (-9, True), (11, False), (-11, False)])
+def test_a_clock_may_be_set_by_some_seconds(step_s: int, *, believed: bool) -> None:
+    machine = Machine(NOON - timedelta(days=90))
+    assert not machine.settled()
+    machine.passed_s = clock.SETTLING_S
+    machine.set_by = timedelta(seconds=step_s)
+    assert machine.settled() is believed
+
+
+@pytest.mark.parametrize("last", [NOON - timedelta(days=90), NOON + timedelta(hours=2), NOON + timedelta(days=3)])
 def test_any_other_clock_is_believed_when_nobody_has_set_it_for_a_while(
     last: datetime, caplog: pytest.LogCaptureFixture
 ) -> None:
