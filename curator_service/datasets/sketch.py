@@ -43,7 +43,7 @@ _WORKING = 2**12
 """Persons whose values are held while rows are read: those with the smallest tokens."""
 _PENDING = 2**15
 """Small tokens that wait to be sorted together: each sort costs as much as thousands of them."""
-_TILE_ROWS = 12_500
+_TILE_ROWS = 25_000
 """Rows whose codes, blocks and images stay in a processor's cache."""
 _PAIRED_COLUMNS = 16
 _ALONE_BITS, _PAIRED_BITS = 20, 8

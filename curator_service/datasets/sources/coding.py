@@ -457,14 +457,16 @@ def fold_subjects(words: pa.Array) -> pa.Array:
 
     Each identifier is folded by itself: were others looked at, one person's would decide whose rows another's are.
     """
-    seen = np.bincount(find_texts(words)[0], minlength=256)  # expressions are run where they may change something
-    if seen[128:].any():
+    seen = find_texts(words)[0]  # expressions are run where they may change something
+    has_point = seen.max(initial=0) > 127
+    if has_point:
         folded = pa.array([_fold(word) for word in words.to_pylist()], pa.string())
     else:
         folded = pc.ascii_lower(words)
-        if seen[:33].any() or seen[127]:
+        if seen.min(initial=127) < 33 or (seen == 127).any():
             folded = pc.replace_substring_regex(folded, _INVISIBLE, "")
-    return pc.replace_substring_regex(folded, _FLOAT, r"\1") if seen[[44, 46]].any() or seen[128:].any() else folded
+        has_point = (seen == ord(".")).any() or (seen == ord(",")).any()
+    return pc.replace_substring_regex(folded, _FLOAT, r"\1") if has_point else folded
 
 
 def _fold(subject: str) -> str:
