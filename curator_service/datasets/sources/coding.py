@@ -3,7 +3,6 @@
 import re
 import unicodedata
 from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass
 
@@ -100,7 +99,7 @@ def iterate_rows(
     manifest : Manifest
     source : Source
     observe : callable
-        Called with each batch in order, on a thread of its own.
+        Called with each batch in order.
     progress : callable
         Called with the number of rows that were read, and their share of all, where it is known.
     faults : Faults, optional
@@ -115,18 +114,13 @@ def iterate_rows(
     """
     faults, rows = faults or Faults(source), 0
     coder = Coder(manifest, source, faults, pseudonymiser or Pseudonymiser.for_once())
-    with ThreadPoolExecutor(1) as pool, closing(read_batches(manifest, source, faults, coder.code)) as batches:
-        observed = None
+    with closing(read_batches(manifest, source, faults, coder.code)) as batches:
         for raw, coded in batches:
-            if observed is not None:
-                observed.result()
-            # While this batch is observed, the caller stores it and the next one is read.
-            observed = pool.submit(observe, coded)
+            # A thread of its own costs more turns of the interpreter's lock than it saves, even on the clock.
+            observe(coded)
             rows += coded.batch.count
             progress(rows, raw.share)
             yield coded.batch
-        if observed is not None:
-            observed.result()
 
 
 def observe_sketch(sketcher: Sketcher) -> Observer:
