@@ -80,7 +80,7 @@ class Persons:
             Stored integers of every declared column.
         """
         count = len(pseudonyms)
-        if self._held + count >= len(self._waiting):  # a row is left: what is encrypted into asks for one block more
+        if self._held + count >= len(self._waiting):
             self._make_room(count)
         rows = self._waiting[self._held : self._held + count]
         rows[:, :2] = pseudonyms.view(np.uint64).reshape(-1, 2)
@@ -91,6 +91,8 @@ class Persons:
             rows[:, _ORDER] = self._order(stored, self._keep_by)
         self._rows += count
         self._held += count
+        if self._held > _HELD_ROWS:
+            self._spill.add(*self._share_out(), self._waiting)
 
     def find_counted(self, read_rows: ReadRows | None = None) -> RowMarks:
         """Return which rows count, by their numbers from 0 in the order in which they were taken in.
@@ -118,11 +120,11 @@ class Persons:
         return marks
 
     def _make_room(self, count: int) -> None:
+        """Make room for batches of so many rows, used again for each, and for the block more that encryption asks for."""
         if self._held:
             self._spill.add(*self._share_out(), self._waiting)
-        if count >= len(self._waiting):  # memory that is used again costs less than new memory
-            shape = (_HELD_ROWS + count + 1, self._nothing.shape[1])
-            self._waiting, self._sorted = np.zeros(shape, np.uint64), np.empty(shape, np.uint64)
+        shape = (_HELD_ROWS + count + 1, self._nothing.shape[1])
+        self._waiting, self._sorted = np.zeros(shape, np.uint64), np.empty(shape, np.uint64)
 
     def _share_out(self) -> tuple[_Hashes, IntArray]:
         """Return the rows that wait, those of one share together and in order, and where each share begins."""
