@@ -3,6 +3,7 @@
 import base64
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -246,7 +247,14 @@ class Place:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    with guarded_world(tmp_path_factory.mktemp("guarded")) as guarded:
+    with open_place(tmp_path_factory.mktemp("guarded")) as place:
+        yield place
+
+
+@contextmanager
+def open_place(folder: Path) -> Iterator[Place]:
+    """Open a world of every kind of object, with everybody who calls."""
+    with guarded_world(folder) as guarded:
         world, identity = guarded.world, guarded.world.curator.identity
         guarded.add("page", UNKNOWN, "nothing", exists=False)
         guarded.add("provider", UNKNOWN, "nowhere", exists=False)
@@ -324,13 +332,9 @@ def expected(caller: Caller, route: Route, relation: str, found: Object) -> int 
 def judge(place: Place, called: str, method: str, path: str, route: Route) -> list[Any]:
     """Ask as somebody about every object of a route; return what is not as declared."""
     objects, caller, wrong = place.objects(route), CALLERS[called], []
-    assert route.action is not None
-    acts = method != "GET" and caller.reach(route.action) is not None
-    cells = {relation: expected(caller, route, relation, found) for relation, found in objects.items()}
-    names = {relation: found.make(is_new=acts) for relation, found in objects.items()}
-    ask = place.ask if path.startswith("/v1") else place.open
-    answers = {relation: ask(called, method, fill(path, name), route) for relation, name in names.items()}
-    for relation, status in cells.items():
+    names, answers = ask_about_all(place, called, method, path, route)
+    for relation, found in objects.items():
+        status = expected(caller, route, relation, found)
         answer = answers[relation]
         if is_denied(answer) is not (status is None) or answer.status_code != (status or 403):
             wrong.append(f"{called}: {relation}: {answer.status_code}, not {status}: {answer.text[-900:]}")
@@ -339,6 +343,17 @@ def judge(place: Place, called: str, method: str, path: str, route: Route) -> li
         if is_hidden and told(answer, names[relation]) != told(answers[UNKNOWN], names[UNKNOWN]):
             wrong.append(f"{called}: {relation} is told from what is unknown: {answer.text[-900:]}")
     return wrong
+
+
+def ask_about_all(
+    place: Place, called: str, method: str, path: str, route: Route
+) -> tuple[dict[str, str], dict[str, Response]]:
+    """Ask as somebody about every object of a route; return what each is called, and the answer about it."""
+    assert route.action is not None
+    acts = method != "GET" and called in CALLERS and CALLERS[called].reach(route.action) is not None
+    names = {relation: found.make(is_new=acts) for relation, found in place.objects(route).items()}
+    ask = place.ask if path.startswith("/v1") else place.open
+    return names, {relation: ask(called, method, fill(path, name), route) for relation, name in names.items()}
 
 
 def test_every_route_is_declared(place: Place) -> None:

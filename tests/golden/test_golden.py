@@ -1,9 +1,11 @@
 """Nothing that was sold changes by accident: requests, digests, entries, receipts and answers, byte by byte."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from net import RECORDS, stored
 from scenario import GOLDEN, run
 
 
@@ -16,6 +18,20 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def golden() -> dict[str, Any]:
     content: dict[str, Any] = json.loads(GOLDEN.read_text(encoding="utf-8"))
     return content
+
+
+@pytest.mark.parametrize("name", list(RECORDS))
+def test_what_is_told_is_what_was_told(name: str, tmp_path: Path) -> None:
+    """Of a difference that is wanted the file is written anew, and it is said in differences.md."""
+    found, before = json.loads(json.dumps(RECORDS[name](tmp_path))), stored(name)
+    if isinstance(before, dict):
+        assert found.keys() == before.keys()
+        for what, told in before.items():
+            assert found[what] == told, what
+    else:
+        assert len(found) == len(before)
+        for told, expected in zip(found, before, strict=True):
+            assert told == expected
 
 
 def test_everybody_is_told_what_they_were_told(found: dict[str, Any], golden: dict[str, Any]) -> None:
