@@ -120,7 +120,7 @@ class Persons:
         return marks
 
     def _make_room(self, count: int) -> None:
-        """Make room for batches of so many rows, used again for each, and for the block more that encryption asks for."""
+        """Make room for batches of so many rows, and for the block more that encryption asks for."""
         if self._held:
             self._spill.add(*self._share_out(), self._waiting)
         shape = (_HELD_ROWS + count + 1, self._nothing.shape[1])
