@@ -19,8 +19,7 @@ import hmac
 import math
 import os
 import secrets
-from collections.abc import Collection, Sequence
-from contextlib import suppress
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -64,15 +63,12 @@ class Marks:
     ----------
     digest, key_id : str
         The keyed digest of their values, and its key.
-    former : tuple of str
-        Digests that an earlier version of this service may have noted of the rows of before, under no dataset.
     sketches : tuple of SealedSketch
         One sketch, sealed several times: two that are stored look unlike.
     """
 
     digest: str
     key_id: str
-    former: tuple[str, ...]
     sketches: tuple[SealedSketch, ...] = field(repr=False)
 
 
@@ -123,14 +119,11 @@ class LikenessService:
         """Encrypt a sketch under the newest key."""
         return self._seal(self._key_ids()[-1], about, sketch)
 
-    def mark(self, connection: Connection, about: Version, digest: str, sketch: Sketch, former: Sequence[str]) -> Marks:
-        """Return what a version's rows are recognised by; `former` are digests of the rows of before."""
-        key_id, unowned = self._key_ids()[-1], []
-        for known in repository.list_keys_of_snapshots(connection):
-            with suppress(SigningError):  # what is under a key that is not here was noted under the dataset, or stays
-                unowned += [self.key_digest(known, one) for one in former]
+    def mark(self, about: Version, digest: str, sketch: Sketch) -> Marks:
+        """Return what a version's rows are recognised by."""
+        key_id = self._key_ids()[-1]
         sealed = tuple(self.seal(about, sketch) for _ in range(_SEALED))
-        return Marks(self.key_digest(key_id, digest), key_id, tuple(unowned), sealed)
+        return Marks(self.key_digest(key_id, digest), key_id, sealed)
 
     def renew(
         self, connection: Connection, about: Version, marks: Marks, *, is_forgetting: bool, is_replaced: bool
@@ -142,7 +135,6 @@ class LikenessService:
         beyond bounds too. People of rows that were replaced have been charged: their sketches stay likewise.
         """
         held = repository.list_digests(connection, about.dataset_id)
-        repository.forget_unowned(connection, marks.former)
         _put_digests(connection, about, ({} if is_forgetting else held) | {marks.digest: marks.key_id})
         newest, *spare = marks.sketches
         kept = repository.list_present_sketches(connection, about)

@@ -54,8 +54,8 @@ Act = str | tuple[str, tuple[Any, ...]]
 def bring_permits(population: str) -> str:
     """Return what whoever moves a dataset to other people does, so that its analysts may spend there."""
     return (
-        "INSERT INTO shares (population, scope, label, posted_units, pending_units, expires_at) "
-        f"SELECT DISTINCT '{population}', scope, label, 0, 0, '' FROM shares ON CONFLICT DO NOTHING"
+        "INSERT INTO shares (population, permit_id, posted_units, pending_units, expires_at) "
+        f"SELECT DISTINCT '{population}', permit_id, 0, 0, '' FROM shares ON CONFLICT DO NOTHING"
     )
 
 
