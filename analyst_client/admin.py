@@ -15,7 +15,7 @@ from analyst_client.admin_listing import Listing
 from analyst_client.error_base import ServiceError
 from analyst_client.errors import JobEndedError, ReservationEndedError
 from analyst_client.http.credentials import Credentials
-from analyst_client.http.session import path_segment
+from analyst_client.http.session import path_segment, read_text
 from analyst_client.http.sign_in import find_place, sign_in
 from analyst_client.http.transport import Transport
 from analyst_client.ledger.checkpoints import Checkpoint
@@ -143,11 +143,11 @@ class CuratorAdmin:
         self._transport.close()
 
     def _get(self, path: str, **params: str) -> Fields:
-        return Fields(parse_json(self._transport.request("GET", path, params=params or None).text))
+        return Fields(parse_json(read_text(self._transport.request("GET", path, params=params or None))))
 
     def _post(self, path: str, body: Mapping[str, Any], key: str | None = None) -> Fields:
         answer = self._transport.request("POST", path, content=as_json(dict(body)), idempotency_key=key, charges=False)
-        return Fields(parse_json(answer.text))
+        return Fields(parse_json(read_text(answer)))
 
     # --- Who asks
 
@@ -552,7 +552,7 @@ class CuratorAdmin:
     def _end(self, path: str, state: str) -> dict[str, Any]:
         """End what is held, or find that an attempt whose answer was lost has ended it."""
         try:
-            return Fields(parse_json(self._transport.request("DELETE", path).text)).members
+            return Fields(parse_json(read_text(self._transport.request("DELETE", path)))).members
         except (JobEndedError, ReservationEndedError):
             found = self._get(path).members
             if found.get("state") == state:

@@ -27,7 +27,7 @@ from analyst_client.errors import (
 )
 from analyst_client.http.credentials import Credentials
 from analyst_client.http.purchasing import Purchasing
-from analyst_client.http.session import Session, dataset_path, path_segment
+from analyst_client.http.session import Session, dataset_path, path_segment, read_text
 from analyst_client.http.sign_in import find_place, sign_in
 from analyst_client.http.transport import Transport
 from analyst_client.kinds.base import Answered_co, Quoted_co, Request
@@ -756,7 +756,7 @@ class CuratorClient:
         path = "/v1/permits" if permit is None else f"/v1/permits/{path_segment(permit)}"
         key = choose_key(idempotency_key)
         answer = self._transport.request("POST", path, content=body, idempotency_key=key, charges=False)
-        return Proposal.read(Fields(parse_json(answer.text)))
+        return Proposal.read(Fields(parse_json(read_text(answer))))
 
     def proposals(self) -> tuple[Proposal, ...]:
         """List what this token's holder has asked for, what waits first, with what was decided and why."""

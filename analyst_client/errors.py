@@ -293,7 +293,10 @@ class LedgerMemoryError(LedgerError):
 
 
 class TransportError(CuratorError):
-    """No answer arrived. A charging request may have been charged: ask again with the same `idempotency_key`."""
+    """No answer of the curator arrived, or one that a proxy or a cache on the way gave by itself.
+
+    A charging request may have been charged: ask again with the same `idempotency_key`.
+    """
 
 
 class UselessRequestError(CuratorError, ValueError):

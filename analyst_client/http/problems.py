@@ -1,8 +1,12 @@
 """Refusals of the curator (RFC 9457 problem documents) as errors."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
+import httpx
+
+from analyst_client.display.terminal import plain
 from analyst_client.errors import (
     AnswerSpaceError,
     AuthenticationError,
@@ -71,21 +75,62 @@ CLASS_OF_SLUG: Mapping[str, type[CuratorError]] = {
 
 NAMES_OF: Mapping[type[CuratorError], str] = {PermissionDeniedError: "needed_role", PermitNeededError: "projects"}
 """Errors that list what would have worked, and the member that does."""
+ENCODINGS = "gzip, deflate"
+CUT_SHORT = "it was cut short"
 
 
-def read_problem(status: int, text: str, idempotency_key: str | None) -> CuratorError:
-    """Turn a refusal into the error that names it; `text` is the body of the answer."""
+_TITLE = re.compile(r"<title[^>]*>([^<]{1,200})", re.IGNORECASE)
+_BY_STATUS: Mapping[int, type[CuratorError]] = {500: ServiceError, 503: ServiceUnavailableError}
+
+
+def find_foreign(answer: httpx.Response) -> str | None:
+    """Say why an answer of success is not the curator's: a page, half of an answer, or an old one out of a cache."""
+    body, age = answer.content.strip(), answer.headers.get("Age", "").strip()
+    if age.isascii() and age.strip("0").isdigit():
+        return f"a cache on the way kept it for {age[:9]} s"
+    if answer.headers.get("Content-Encoding", "identity").lower() not in {"identity", *ENCODINGS.split(", ")}:
+        return "it is encoded as nobody asked"
+    if is_page(answer):
+        return describe_page(answer)
+    if not body or (body.startswith(b"{") and not body.endswith(b"}")):
+        return CUT_SHORT
+    return None
+
+
+def foreign(answer: httpx.Response, why: str, doubt: str, idempotency_key: str | None) -> CuratorError:
+    """Return the error of an answer that something on the way gave; `doubt` says what may have been done."""
+    error = _BY_STATUS.get(answer.status_code, TransportError)
+    message = f"HTTP {answer.status_code} from {answer.url.host} is not the curator's answer, but that of something on "
+    message += f"the way, such as a proxy or a sign-in page ({why}){doubt}"
+    return error(message, status=answer.status_code, idempotency_key=idempotency_key)
+
+
+def is_page(answer: httpx.Response) -> bool:
+    """Return whether an answer is for somebody's eyes."""
+    return answer.headers.get("Content-Type", "").lower().startswith("text/html") or answer.content.lstrip()[:1] == b"<"
+
+
+def describe_page(answer: httpx.Response) -> str:
+    """Say where an answer sends to, or the title of its page."""
+    if answer.has_redirect_location:
+        # Of the address the host alone: the rest may hold secrets.
+        return f"it sends to {plain(answer.url.join(answer.headers['Location']).host)}"
+    titles = _TITLE.search(answer.content[:65536].decode("utf-8", "replace"))
+    return f"a page: {plain(titles[1].strip())!r}" if titles else "without a problem document"
+
+
+def read_problem(answered: httpx.Response, doubt: str, idempotency_key: str | None) -> CuratorError:
+    """Turn a refusal into the error that names it."""
+    status = answered.status_code
     answer: dict[str, Any] = {"status": status, "idempotency_key": idempotency_key}
     try:
-        fields = Fields(parse_json(text))
-        slug = fields.text("type").removeprefix("/problems/")
-    except ServiceError:  # not the curator's words: a proxy on the way
-        by_status: dict[int, type[CuratorError]] = {
-            502: TransportError,
-            503: ServiceUnavailableError,
-            504: TransportError,
-        }
-        return by_status.get(status, ServiceError)(f"HTTP {status} without a problem document", **answer)
+        fields = Fields(parse_json(answered.content.decode("utf-8", "replace")))
+        slug = fields.text("type")
+    except ServiceError:
+        slug = ""
+    if not slug.startswith("/problems/"):
+        return foreign(answered, describe_page(answered), doubt, idempotency_key)
+    slug = slug.removeprefix("/problems/")
     answer |= {"slug": slug, "request_id": fields.members.get("instance")}
     said = [str(fields.members[name]) for name in ("title", "detail") if fields.has(name)]
     message = ": ".join(said) or slug

@@ -8,9 +8,7 @@ import httpx
 
 from analyst_client.errors import CuratorError, LedgerSealedError, ServiceUnavailableError
 
-RETRIED_STATUSES = frozenset({429, 502, 503, 504})
-
-
+RETRIED_STATUSES = frozenset({408, 429, 499, 502, 503, 504})
 FIRST_DELAY_S, LONGEST_DELAY_S, LONGEST_RETRY_AFTER_S = 0.25, 8.0, 60.0
 
 

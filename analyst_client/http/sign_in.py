@@ -19,7 +19,9 @@ import httpx
 from analyst_client.display.terminal import plain
 from analyst_client.errors import AuthenticationError, ServiceError, TransportError
 from analyst_client.http.credentials import check_token
+from analyst_client.http.problems import describe_page, is_page
 from analyst_client.http.proxies import EnvironmentTransport, is_loopback
+from analyst_client.http.session import read_text
 from analyst_client.http.transport import check_url
 from analyst_client.ledger.files import make_private_folder, replace_file
 from analyst_client.ledger.memory import Memory, MemoryPlace
@@ -330,7 +332,9 @@ def _get(http: httpx.Client, url: str) -> Fields:
 def _read(answer: httpx.Response) -> Fields:
     if len(answer.content) > _ANSWER_MAX:
         raise ServiceError(f"malformed answer: {answer.url.host} sends more than a document")
-    return Fields(parse_json(answer.text))
+    if is_page(answer):
+        raise TransportError(f"{answer.url.host} answered HTTP {answer.status_code} with {describe_page(answer)}")
+    return Fields(parse_json(read_text(answer)))
 
 
 def _secure(url: str) -> str:

@@ -12,7 +12,7 @@ import httpx
 
 from analyst_client.errors import CuratorError, TransportError
 from analyst_client.http.credentials import BearerAuth, Credentials, StaticToken
-from analyst_client.http.problems import read_problem
+from analyst_client.http.problems import CUT_SHORT, ENCODINGS, find_foreign, foreign, read_problem
 from analyst_client.http.proxies import EnvironmentTransport, is_loopback
 from analyst_client.http.retry import LONGEST_RETRY_AFTER_S, delay_before, is_retried, read_retry_after
 
@@ -62,7 +62,7 @@ class Transport:
         self.clock = clock
         self._http = httpx.Client(
             base_url=self.url,
-            headers={"Accept": "application/json"},
+            headers={"Accept": "application/json", "Accept-Encoding": ENCODINGS, "Cache-Control": "no-cache"},
             auth=BearerAuth(self._credentials),
             timeout=timeout_s,
             transport=EnvironmentTransport() if transport is None else transport,
@@ -134,12 +134,17 @@ class Transport:
                 failure: CuratorError = self._no_answer(error, attempt, idempotency_key, charges)
                 retry_after_s, again = None, not isinstance(error, httpx.UnsupportedProtocol)
             else:
-                if answer.is_success:
+                why, doubt = find_foreign(answer) if answer.is_success else None, _doubt(idempotency_key, charges)
+                if answer.is_success and why is None:
                     return answer
-                failure = read_problem(answer.status_code, answer.text, idempotency_key)
+                if why is None:
+                    failure = read_problem(answer, doubt, idempotency_key)
+                else:
+                    failure = foreign(answer, why, doubt, idempotency_key)
                 retry_after_s = read_retry_after(answer)
                 # What is asked again too early is refused again: a caller who has to wait for long is told so.
                 again = is_retried(failure) and (retry_after_s or 0.0) <= LONGEST_RETRY_AFTER_S
+                again |= why == CUT_SHORT
             if not again or attempt >= self._max_attempts:
                 raise failure
             self.sleep(delay_before(attempt + 1, retry_after_s))
@@ -155,10 +160,15 @@ class Transport:
     ) -> TransportError:
         cause = self._credentials.hide(f"{type(error).__name__}: {error}")
         message = f"no answer from {self.url.host} after {attempt} attempt(s) ({cause})"
-        if idempotency_key is not None:
-            done = "charged" if charges else "done"
-            message += f"; it may have been {done}: ask again with idempotency_key={idempotency_key!r}"
-        return TransportError(message, idempotency_key=idempotency_key)
+        return TransportError(message + _doubt(idempotency_key, charges), idempotency_key=idempotency_key)
+
+
+def _doubt(idempotency_key: str | None, charges: bool) -> str:
+    """Say what may have been done by a request that the curator did not answer."""
+    if idempotency_key is None:
+        return ""
+    done = "charged" if charges else "done"
+    return f"; it may have been {done}: ask again with idempotency_key={idempotency_key!r}"
 
 
 def speaks_no_tls(error: BaseException | None) -> bool:

@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -21,6 +22,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from deployments import ANALYSTS, Caller, Deployment, Server, box, describe, free_port
 from patience import scaled, wait_for
+
+from analyst_client import CuratorClient, TransportError
 
 pytestmark = pytest.mark.slow
 
@@ -200,6 +203,24 @@ def test_it_passes_on_what_is_right_and_bounds_the_rest(proxied: tuple[Deploymen
     }
     assert len(town.audit("proxied").charges) == 41
     assert json.loads(bought.content)["id"] in town.look("proxied").releases
+
+
+def test_what_it_answers_by_itself_is_no_answer_and_the_key_pays_once(
+    proxied: tuple[Deployment, Server, Proxy],
+) -> None:
+    town, server, proxy = proxied
+    dataset = town.open_account("alone").rpartition("/")[2]
+    address, way = f"https://localhost:{proxy.port}", httpx.HTTPTransport(verify=False)
+    asked: dict[str, Any] = {"target": "kappa", "mu": 0.01, "rows": "box", "even_so": True}
+    with CuratorClient(address, town.tokens[ANALYSTS[0]], memory=None, transport=way, max_attempts=2) as client:
+        server.kill()
+        with pytest.raises(TransportError, match="HTTP 502 from localhost is not the curator's answer") as caught:
+            client.release(dataset, ["age", "sex"], idempotency_key="alone", **asked)
+        assert (caught.value.status, caught.value.idempotency_key) == (502, "alone")
+        server.start()
+        bought = client.release(dataset, ["age", "sex"], idempotency_key=caught.value.idempotency_key, **asked)
+    assert bought.id in town.look("alone").releases
+    assert len(town.audit("alone").charges) == 1
 
 
 def test_bodies_that_come_slowly_take_none_of_the_proxys_connections(proxied: tuple[Deployment, Server, Proxy]) -> None:

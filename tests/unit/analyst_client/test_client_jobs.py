@@ -203,7 +203,7 @@ def test_time_to_wait_is_not_negative(wait_s: float) -> None:
         accepted(id=None),
         accepted(dataset="other"),
         httpx.Response(202, content="{}"),
-        httpx.Response(202, content=""),
+        httpx.Response(202, content="[]"),
     ],
     ids=range(7),
 )

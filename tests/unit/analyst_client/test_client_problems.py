@@ -158,7 +158,8 @@ def test_refusal_stands_when_its_details_are_malformed(errors: Any) -> None:
 
 
 def test_problem_without_a_type_goes_by_its_status() -> None:
-    assert type(refusal(httpx.Response(400, content=compact({"title": "no"})))) is ServiceError
+    assert type(refusal(httpx.Response(400, content=compact({"title": "no"})))) is TransportError
+    assert type(refusal(httpx.Response(500, content=compact({"title": "no"})))) is ServiceError
 
 
 def test_every_error_derives_from_one_base() -> None:

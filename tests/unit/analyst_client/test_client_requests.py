@@ -317,7 +317,7 @@ def test_reads_are_retried_too() -> None:
 
 def test_redirect_is_not_followed_so_the_token_stays() -> None:
     curator = Curator(httpx.Response(307, headers={"Location": "https://elsewhere.example/"}))
-    with pytest.raises(ServiceError, match="HTTP 307"):
+    with pytest.raises(TransportError, match=r"HTTP 307 .*it sends to elsewhere\.example"):
         curator.client().datasets()
     assert len(curator.requests) == 1
 
@@ -341,13 +341,13 @@ def test_retry_after_is_read_as_seconds_or_a_date(value: str, seconds: float | N
     assert read_retry_after(httpx.Response(503, headers={"Retry-After": value})) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"datasets":{}}', '{"datasets":[{}]}', '{"a":1,"a":1}'])
+@pytest.mark.parametrize("text", ["{]}", "[]", "null", '{"datasets":{}}', '{"datasets":[{}]}', '{"a":1,"a":1}'])
 def test_malformed_answer_is_a_service_error(text: str) -> None:
     with pytest.raises(ServiceError, match="malformed answer"):
         Curator(httpx.Response(200, content=text)).client().datasets()
 
 
-@pytest.mark.parametrize("content", [b"{", b"\xff", b'{"id":"rel_1"}'])
+@pytest.mark.parametrize("content", [b"{]}", b"\xff", b'{"id":"rel_1"}'])
 def test_malformed_release_keeps_the_key_of_its_charge(content: bytes) -> None:
     with pytest.raises(ServiceError, match="malformed answer") as caught:
         ask(Curator(httpx.Response(201, content=content)).client(), idempotency_key="mine")

@@ -102,6 +102,8 @@ class Place:
         answer = self.polls.pop(0)
         if answer == "lost":
             raise httpx.ConnectError("lost")
+        if isinstance(answer, httpx.Response):
+            return answer
         return self.grant() if answer == "ok" else httpx.Response(400, json={"error": answer})
 
     def grant(self) -> httpx.Response:
@@ -191,6 +193,16 @@ def test_a_refusal_ends_it(error: Any) -> None:
     place.polls = [error]
     with pytest.raises(AuthenticationError):
         place.sign_in()
+
+
+def test_a_page_on_the_way_is_no_provider() -> None:
+    page = httpx.Response(200, html="<title>Guest network</title>")
+    place = Place()
+    place.polls = [page, httpx.Response(403, html="<p>no"), "ok"]
+    assert place.sign_in().token()
+    transport = httpx.MockTransport(lambda _: page)
+    with pytest.raises(TransportError, match="HTTP 200 with a page: 'Guest network'"):
+        CuratorClient.sign_in(URL, transport=transport, memory=None)
 
 
 def test_a_code_that_nobody_types_in_ends_in_its_time() -> None:
