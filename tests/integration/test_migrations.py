@@ -1,5 +1,6 @@
 """Models equal migrations, on both databases, and a populated database goes down and up."""
 
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
