@@ -23,7 +23,7 @@ from curator_service.api.response_models import HealthAnswer, ReadyAnswer, Unrea
 from curator_service.api.traces import make_tracer
 from curator_service.approvals import routes as approval_routes
 from curator_service.approvals.schemas import DecisionRequest, LimitRequest, PopulationRequest
-from curator_service.container import THREADS, Curator, make_curator
+from curator_service.container import THREADS, make_curator
 from curator_service.dashboard.pages import add_dashboard
 from curator_service.datasets import routes as dataset_routes
 from curator_service.evidence import routes as evidence_routes
@@ -112,9 +112,9 @@ def create_app(
     pages = SharedLook(lambda: metrics.render(readiness.state()))
     observer = Observer(metrics, make_tracer(settings.traces_url))
     beside = [
-        Periodic("the cuts", curator.versions.cut_due, _CUTS_EVERY_S),
+        Periodic("the cuts", _ending(curator.clock, curator.versions.cut_due), _CUTS_EVERY_S),
         Periodic("the last uses of tokens", curator.identity.write_uses, _USES_EVERY_S),
-        Periodic("the ends of proposals", _ending_proposals(curator, now), _PROPOSALS_EVERY_S),
+        Periodic("the ends of proposals", _ending(curator.clock, curator.approvals.expire_due), _PROPOSALS_EVERY_S),
         Periodic("the stored answers", curator.releases.check_stored, _ANSWERS_EVERY_S),
         Periodic("the anchor", curator.ledger.guard.compact_anchor, _ANCHOR_EVERY_S),
     ]
@@ -174,13 +174,12 @@ def create_app(
     return app
 
 
-def _ending_proposals(curator: Curator, now: Clock) -> Callable[[], None]:
-    """Return what closes proposals whose time is over, where the clock may be believed: none of them opens again."""
-    clock = SettledClock(now, curator.ledger.find_newest_moment)
+def _ending(clock: SettledClock, work: Callable[[], object]) -> Callable[[], None]:
+    """Return work that ends something for good, which is done while the clock may be believed."""
 
     def end() -> None:
         if clock.is_settled():
-            curator.approvals.expire_due()
+            work()
 
     return end
 

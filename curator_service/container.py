@@ -21,7 +21,7 @@ from curator_service.evidence.service import EvidenceService
 from curator_service.identity.oidc.providers import IdentityProviders
 from curator_service.identity.service import AuthenticationRequired, IdentityService
 from curator_service.kinds.registry import KINDS, KindRegistry
-from curator_service.kit.clock import Clock, utc_now
+from curator_service.kit.clock import Clock, SettledClock, utc_now
 from curator_service.kit.db import Database
 from curator_service.kit.limiter import ConcurrencyLimiter, FailureLimiter, RateLimiter
 from curator_service.ledger.accounts.unit_of_work import Trust, announce_key
@@ -53,6 +53,7 @@ class Curator:
 
     database: Database
     kinds: KindRegistry
+    clock: SettledClock
     keys: KeyRing
     ledger: LedgerService
     approvals: ApprovalService
@@ -138,15 +139,17 @@ def make_curator(
     keys = KeyRing(database, settings.keys_folder, announce_key(trust), settings.subject_key_file)
     ledger = LedgerService(database, Guard(database, keys, trust, now), now)
     register = Register(ledger)
+    clock = SettledClock(now, ledger.find_newest_moment)
     identity = IdentityService(
         database,
         register,
         now,
         IdentityProviders(settings.providers, settings.visa_issuers, now),
         lambda: keys.list_secrets("tokens"),
+        clock.judge,
     )
     approvals = ApprovalService(database, ledger, identity.find_doubt, now)
-    permits = PermitService(database, ledger, approvals, now, settings.visas)
+    permits = PermitService(database, ledger, approvals, now, clock.judge, settings.visas)
     identity.has_approved_for = permits.has_approved_for
     datasets = DatasetService(database, ledger, storage, now, schedule=settings.cuts, kinds=kinds.names)
     ledger.guard.inspection.checks.append(datasets.find_fault)
@@ -156,7 +159,7 @@ def make_curator(
         Presence(settings.anchor_folder / "workers"),
         lease_s=settings.lease_s,
         waiting_max=settings.jobs_waiting_max,
-        now=now,
+        clock=clock,
     )
     response_timer = ResponseTimer() if response_timer is None else response_timer
     pace = 1.0 if settings.pace is None else settings.pace
@@ -180,12 +183,13 @@ def make_curator(
         publisher,
         synchronous_s=settings.synchronous_s,
         pace=pace,
-        now=now,
+        now=clock.judge,
     )
     browser_sessions = BrowserSessions(database, identity, now, RowProofs(keys, now))
     return Curator(
         database=database,
         kinds=kinds,
+        clock=clock,
         keys=keys,
         ledger=ledger,
         approvals=approvals,

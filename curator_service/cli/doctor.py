@@ -20,7 +20,7 @@ from curator_service.cli.common import AsJson, emit, escape
 from curator_service.container import Curator, make_curator
 from curator_service.exposure import find_exposures
 from curator_service.kinds.registry import KINDS
-from curator_service.kit.clock import EARLIER_MAX, find_lead, timestamp, utc_now
+from curator_service.kit.clock import EARLIER_MAX, LATER_MAX, find_lead, timestamp, utc_now
 from curator_service.kit.db import DATABASE_ERRORS, PoolerError, SchemaError, is_absent, name_database
 from curator_service.kit.milestones import Milestone, find
 from curator_service.ledger.accounts.reservations import beat
@@ -165,7 +165,8 @@ def _clock(curator: Curator, _: Settings) -> Iterator[Finding]:
         found = f"{timestamp(now)} is {apart / timedelta(minutes=1):.0f} minutes from that of the database's server"
         yield Finding("clock", ILL, found, "set both by one time service, such as chrony")
     else:
-        yield Finding("clock", WELL, timestamp(now))
+        ahead = f", {-behind / DAY:.1f} days after the newest entry of the ledger" if -behind > LATER_MAX else ""
+        yield Finding("clock", WELL, f"{timestamp(now)}{ahead}")
 
 
 def _ledger(curator: Curator, _: Settings) -> Iterator[Finding]:
@@ -201,7 +202,7 @@ def _tasks(_: Curator, settings: Settings) -> Iterator[Finding]:
             yield Finding(what, ILL, "it failed when it ran last", f"run `{command}`, and read what it says")
         else:
             days = (time.time() - noted.at) / 86_400
-            late = days * 86_400 > within_s
+            late = not -EARLIER_MAX / DAY <= days <= within_s / 86_400  # before now: the clock was ahead
             yield Finding(what, CARE if late else WELL, f"{days:.1f} days ago", f"run `{command}`" if late else "")
 
 

@@ -175,6 +175,8 @@ class IdentityService:
         Identity providers; without them tokens are the curator's own.
     token_secrets : callable, optional
         Returns the secrets of which tokens of retried requests are derived, the newest first.
+    judge : callable, optional
+        The clock that the ends of tokens are held against; `now` if not given.
 
     Attributes
     ----------
@@ -189,11 +191,13 @@ class IdentityService:
         now: Clock = utc_now,
         providers: Providers | None = None,
         token_secrets: Callable[[], list[bytes]] = list,
+        judge: Clock | None = None,
     ) -> None:
         self.database = database
         self.acts = acts
         self.attestation = Attestation(acts)
         self.now = now
+        self.judge = now if judge is None else judge
         self.providers = providers
         self.token_secrets = token_secrets
         self.has_approved_for: Callable[[str, str], bool] = lambda *_: False
@@ -229,7 +233,7 @@ class IdentityService:
 
         Sessions of browsers begin with one, and end with it.
         """
-        moment = timestamp(self.now())
+        moment = timestamp(self.judge())
         with self.database.read() as connection:
             stored = repository.find_token(connection, token_id)
         if stored is None or stored.revoked_at is not None or moment >= stored.expires_at:

@@ -110,6 +110,8 @@ class PermitService:
         Carries out what was approved.
     now : callable
         The clock.
+    judge : callable
+        The one that ends are held against.
     visas : mapping of str to str, optional
         Of a dataset the value of the visa that it asks for.
     """
@@ -120,12 +122,13 @@ class PermitService:
         ledger: LedgerService,
         approvals: ApprovalService,
         now: Clock,
+        judge: Clock,
         visas: Mapping[str, str] | None = None,
     ) -> None:
         self.database = database
         self.ledger = ledger
         self.approvals = approvals
-        self.now = now
+        self.now, self.judge = now, judge
         self.visas = visas or {}
         approvals.writers[PERMIT] = self._write
         approvals.readers[PERMIT] = read_terms_before
@@ -154,7 +157,7 @@ class PermitService:
         missing = self.find_missing_visa(principal, dataset.name)
         if missing is not None:
             return missing
-        uses = repository.list_uses(connection, principal.id, dataset.id, timestamp(self.now()))
+        uses = repository.list_uses(connection, principal.id, dataset.id, timestamp(self.judge()))
         named = [use for use in uses if project is None or use.project == project]
         lasting = [use for use in named if use.lasts]
         if len({use.project for use in lasting}) > 1:
@@ -173,7 +176,7 @@ class PermitService:
 
     def find_missing_visa(self, principal: Principal, dataset: str) -> "VisaNeeded | None":
         """Return why whoever is charged lacks the visa that a dataset asks for beside a permit, or None."""
-        wanted, now = self.visas.get(dataset), self.now().timestamp()
+        wanted, now = self.visas.get(dataset), self.judge().timestamp()
         if wanted is None or any(visa.value == wanted and now < visa.expires for visa in principal.visas):
             return None
         return VisaNeeded(

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 
-from curator_service.kit.clock import Clock, timestamp
+from curator_service.kit.clock import SettledClock, timestamp
 from curator_service.kit.db import DATABASE_ERRORS, Database
 from curator_service.kit.limiter import ConcurrencyLimiter
 from curator_service.kit.logs import log_without_data
@@ -90,8 +90,8 @@ class JobRunner:
         Tells which workers of this machine have ended.
     waiting_max : int
         How many jobs may wait or run here; half of them of one principal.
-    now : callable
-        The clock, for reservations whose time is over.
+    clock : SettledClock
+        For reservations whose time is over.
     """
 
     def __init__(
@@ -102,14 +102,14 @@ class JobRunner:
         *,
         lease_s: float,
         waiting_max: int,
-        now: Clock,
+        clock: SettledClock,
     ) -> None:
         self.database = database
         self.ledger = ledger
         self.presence = presence
         self.lease_s = lease_s
         self.worker_id = new_id("wrk_")
-        self.now = now
+        self.clock = clock
         self._places = ConcurrencyLimiter(waiting_max, "jobs", retry_after_s=JOBS_RETRY_AFTER_S)
         self._lanes = {"jobs": FairQueue(), "short jobs": FairQueue()}
         self._threads: list[threading.Thread] = []
@@ -235,9 +235,10 @@ class JobRunner:
         """Give up the jobs of silent workers, and close the reservations whose time is over; return their ids."""
         if self.ledger.guard.reason():
             return []  # nothing is written under a seal, and a reconciliation closes them all
+        is_settled = self.clock.is_settled()
         with self.database.read() as connection:
             jobs = reservations.list_jobs(connection)
-            expired = reservations.list_expired(connection, timestamp(self.now()))
+            expired = reservations.list_expired(connection, timestamp(self.clock.judge())) if is_settled else []
         moment, seen = time.monotonic(), self._seen
         self._seen = {}
         for _job, owner, beat in jobs:

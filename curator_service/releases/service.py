@@ -66,7 +66,7 @@ class ReleaseService:
     pace : float
         How many times as long as on the reference machine work is made to take here.
     now : callable
-        The clock.
+        The clock that ends are held against.
     """
 
     def __init__(
@@ -228,8 +228,8 @@ class ReleaseService:
                 paying = reservations.find_reservation(connection, reservation_id)
                 if paying is None or paying.state != reservations.OPEN or paying.expires_at <= timestamp(self.now()):
                     raise ReservationEnded(
-                        f"The reservation {reservation_id!r} has ended, and what was left of it is back in the budget. "
-                        "Ask without it, or reserve anew."
+                        f"The reservation {reservation_id!r} has ended, and what was left of it goes back into the "
+                        "budget. Ask without it, or reserve anew."
                     )
             elif submission.prepared.cost <= population.remaining and not in_full:
                 return

@@ -43,6 +43,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from curator_service import app as product
 from curator_service.api import connections
 from curator_service.cli import main
+from curator_service.kit import clock as clocks
 from curator_service.kit import db
 from curator_service.kit.clock import utc_now
 from curator_service.kit.db import Connection, Database, Statement
@@ -355,6 +356,7 @@ def create_app() -> Followed:
     now = utc_now if clock is None else partial(_shifted, Path(clock))
     if clock is not None:
         product._CUTS_EVERY_S = 0.2  # a jump puts off all cuts, and nothing is released until they were made
+        clocks.SETTLING_S = 0.5
     return Followed(product.create_app(noise=_FollowedNoise(), now=now))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from support import TERMS, World, problem
 
-from curator_service.app import _ending_proposals
+from curator_service.app import _ending
 from curator_service.approvals.service import DAYS_OPEN, MADE_PER_DAY_MAX, OPEN_MAX
 from curator_service.identity.policy import Role
 from curator_service.ledger.chain.verification import REGISTER
@@ -114,17 +114,22 @@ class TestExpiry:
     def test_a_clock_that_was_ahead_for_a_start_ends_nothing(
         self, officers: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        world, started = officers, _ending_proposals
+        world = officers
+
+        def start() -> None:
+            curator = world.api().app.state.curator
+            _ending(curator.clock, curator.approvals.expire_due)()
+
         asked = world.api("ada").post("/v1/permits", json=TERMS).json()["id"]
         world.clock.advance(days=2 * DAYS_OPEN)
-        started(world.curator, world.clock)()
+        start()
         world.clock.advance(days=-2 * DAYS_OPEN)
-        started(world.curator, world.clock)()
+        start()
         assert world.curator.approvals.get_proposal(asked).state == "open"
         assert len(acts(world, asked)) == 1
         world.clock.advance(days=DAYS_OPEN)
         monkeypatch.setattr("curator_service.kit.clock.SETTLING_S", 0.0)
-        started(world.curator, world.clock)()
+        start()
         assert acts(world, asked)[-1]["kind"] == "proposal-expired"
 
     def test_nothing_is_written_under_a_seal(self, officers: World) -> None:

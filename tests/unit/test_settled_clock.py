@@ -16,7 +16,8 @@ class Machine:
     def __init__(self, newest: datetime | None) -> None:
         self.newest = "" if newest is None else timestamp(newest)
         self.set_by, self.passed_s = timedelta(0), 0.0
-        self.settled = SettledClock(self.now, lambda: self.newest, lambda: self.passed_s).is_settled
+        self.clock = SettledClock(self.now, lambda: self.newest, lambda: self.passed_s)
+        self.settled, self.judge = self.clock.is_settled, self.clock.judge
 
     def now(self) -> datetime:
         return NOON + self.set_by + timedelta(seconds=self.passed_s)
@@ -59,3 +60,20 @@ def test_a_clock_that_is_set_while_the_service_runs_is_looked_at_anew() -> None:
     assert not machine.settled()
     machine.passed_s += clock.SETTLING_S
     assert machine.settled()
+
+
+def test_ends_are_held_against_what_is_stored_while_a_clock_that_is_behind_is_not_believed() -> None:
+    machine = Machine(NOON + timedelta(days=3))
+    assert machine.judge() == NOON + timedelta(days=3)
+    machine.passed_s = clock.SETTLING_S - 1
+    assert machine.judge() == machine.now() + timedelta(days=3)
+    machine.passed_s = clock.SETTLING_S
+    assert machine.judge() == machine.now()
+    machine.set_by = timedelta(days=3)
+    assert machine.judge() == machine.now()
+
+
+@pytest.mark.parametrize("last", [None, NOON, NOON - timedelta(days=90), NOON + timedelta(minutes=59)])
+def test_ends_are_held_against_any_other_clock(last: datetime | None) -> None:
+    machine = Machine(last)
+    assert machine.judge() == machine.now()

@@ -147,6 +147,16 @@ def test_a_clock_that_is_behind_the_ledger_is_named(
     assert (found["clock"]["state"], status) == (state, int(state == "ill"))
     if days < 0:
         assert "3.0 days before the newest entry of the ledger" in found["clock"]["found"]
+    assert ("200.0 days after the newest entry of the ledger" in found["clock"]["found"]) is (days > 0)
+
+
+def test_a_task_of_a_clock_that_was_ahead_is_not_taken_for_a_fresh_one(world: World) -> None:
+    for milestone, days in ((Milestone.LEDGER_VERIFIED, 30), (Milestone.BACKUP_WRITTEN, 0)):
+        note(world.settings.data_dir, milestone)
+        moment = time.time() + days * 86_400
+        os.utime(world.settings.data_dir / milestone, (moment, moment))
+    found = examine(world.folder)[1]
+    assert [found[name]["state"] for name in ("ledger verified", "backup written")] == ["care", "well"]
 
 
 def test_a_clock_apart_from_the_database_server_s_is_named(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

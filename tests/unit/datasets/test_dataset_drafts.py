@@ -18,9 +18,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import PERSONS
 
+from curator_service.datasets.candidates import find_key
 from curator_service.datasets.checking import check_rows
 from curator_service.datasets.drafting import draft_manifest, make_name
 from curator_service.datasets.manifest import CsvOptions, ManifestError, load_manifest
+from curator_service.datasets.profiles import Profile
 from curator_service.datasets.sources.base import IngestError
 from curator_service.datasets.sources.csv import CsvSource, TolerantCsv
 from curator_service.datasets.sources.opening import open_source
@@ -275,6 +277,35 @@ def test_a_first_line_that_is_a_row_is_refused_and_not_shown(tmp_path: Path, nam
     assert not re.search(r"Meier|P001|1,54|2020|example|icu", str(caught.value))
 
 
+def test_columns_without_a_name_or_with_one_that_is_not_printable_are_left_out_by_their_place(tmp_path: Path) -> None:
+    lines = (f"{i / 7:.3f},{i},{i % 3},{i}" for i in range(60))
+    text = draft(write_lines(tmp_path, f"mass,,\u200bb,{'c' * 201}", *lines))
+    assert "# - column 2 has no name" in text
+    for place in (3, 4):
+        assert f"# - column {place} has a name that is too long, or not printable" in text
+    assert list(columns(text)) == ["mass"]
+
+
+def test_a_draft_tells_how_far_it_has_come(tmp_path: Path) -> None:
+    seen: list[tuple[int, float | None]] = []
+    draft(write_csv(tmp_path), progress=lambda *said: seen.append(said))
+    assert seen[-1][0] == COUNT
+
+
+@pytest.mark.parametrize(("count", "reason"), [(20, ""), (21, "has many texts")])
+def test_more_than_twenty_texts_may_tell_persons_apart(count: int, reason: str) -> None:
+    profile = Profile("ward")
+    profile.add(pa.array([f"w{i % count}" for i in range(10 * count)]), ".")
+    assert find_key(profile) == reason
+
+
+@pytest.mark.parametrize("rows", [19, 20])
+def test_a_key_of_two_values_is_a_category_from_twenty_rows_on(rows: int) -> None:
+    profile = Profile("id")
+    profile.add(pa.array(["ab"[i % 2] for i in range(rows)]), ".")
+    assert bool(find_key(profile)) is (rows < 20)
+
+
 def test_a_declared_header_is_drafted(tmp_path: Path) -> None:
     path = write_lines(tmp_path, *(f"{i},{i % 13 / 7:.4f},{'ab'[i % 2]}" for i in range(60)))
     text = draft(path, header=["id", "mass", "group"])
@@ -304,6 +335,15 @@ def test_a_separator_that_no_manifest_knows_is_named(tmp_path: Path, sign: str) 
     called = {"^": "'^'", "~": "'~'", "  ": "spaces", "\x1f": "the sign U"}[sign]
     with pytest.raises(IngestError, match=re.escape(f"separated by {called}")):
         draft(path)
+
+
+@pytest.mark.parametrize(
+    "lines", [["note", "a", "b#"], ["a#b#c", "1#2", "3#4"]], ids=["in the last line", "other counts"]
+)
+def test_a_sign_that_lines_do_not_have_as_often_as_the_first_one_separates_nothing(
+    tmp_path: Path, lines: list[str]
+) -> None:
+    assert sniff(write_lines(tmp_path, *lines)).separator == ","
 
 
 def test_a_draft_without_columns_is_refused(tmp_path: Path) -> None:

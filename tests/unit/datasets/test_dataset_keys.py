@@ -8,7 +8,7 @@ _NAMES = {
     KeyOf.PERSON: "person_id PatientID patientid Patienten-Nr. id_paciente codice_paziente patient Subject USUBJID mrn "
     "BENE_ID patid eid SSN cpr lopnr Personnummer henkilötunnus codice_fiscale NHS_Number hospital_number Pat-Nr "
     "Versichertennummer subject.reference pseudonym participant_code mother_id record_id study_id client_id dossier_no "
-    "individual 患者ID 身份证号 환자번호 Номер_пациента ID_pacjenta vpnr",
+    "individual Patient_Nummer 患者ID 身份证号 환자번호 Номер_пациента ID_pacjenta vpnr",
     KeyOf.RECORD: "measurement_id visit_no visit_occurrence_id FallNr Aufnahmenummer hadm_id stay_id claim_id AESEQ "
     "EncounterKey sample_id row_id encounter_num VISITNUM",
     KeyOf.STAFF: "provider_id doctor_id NPI Arzt-Nr",

@@ -128,6 +128,18 @@ class TestTasks:
         assert len(list(tmp_path.glob("curator-2*.tar"))) == 1
         assert (old.exists(), young.exists(), other.exists()) == (False, True, True)
 
+    def test_no_backup_goes_on_the_day_on_which_all_others_seem_old(self, tmp_path: Path) -> None:
+        """As they do to a clock that is ahead for a start."""
+        old = tmp_path / "curator-old.tar"
+        old.touch()
+        os.utime(old, (0, 0))
+        assert self.run(tmp_path, "backup").returncode == 0
+        assert old.exists()
+        first = next(tmp_path.glob("curator-2*.tar"))
+        first.rename(tmp_path / "curator-of-yesterday.tar")
+        assert self.run(tmp_path, "backup").returncode == 0
+        assert not old.exists()
+
     def test_no_backup_goes_where_none_was_written(self, tmp_path: Path) -> None:
         old = tmp_path / "curator-old.tar"
         old.touch()

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import Ticking
 
 from bench.looks import draw, make_kernels, store
 from curator_service.datasets.engines.numpy import NumpyEngine, tile_rows
@@ -200,7 +199,7 @@ def test_another_process_gets_the_kernel_alone() -> None:
 @pytest.fixture
 def runner() -> JobRunner:
     nothing: Any = None
-    return JobRunner(nothing, nothing, nothing, lease_s=1.0, waiting_max=16, now=Ticking())
+    return JobRunner(nothing, nothing, nothing, lease_s=1.0, waiting_max=16, clock=nothing)
 
 
 class Lanes:
