@@ -68,10 +68,12 @@ def test_a_chunk_of_the_tables_is_a_chunk_of_the_models(both: World) -> None:
     """Longer bits, or none, would hide releases: on PostgreSQL the trigger compares as many as a chunk has."""
     digits = CHUNK // 4
     is_embedded = both.curator.database.is_sqlite
-    both.sql(f"INSERT INTO column_holders VALUES ('c', 'n', 0, '8{'0' * (digits - 1)}', 'k')")
+    both.sql(
+        f"INSERT INTO column_holders (collection, name, chunk, bits, kind) VALUES ('c', 'n', 0, '8{'0' * (digits - 1)}', 'k')"
+    )
     for bits in (f"1{'0' * digits}", "", *(() if is_embedded else ("0x1", "-1", "F", "1 ", "1_1", "1\n"))):
         for act in (
-            f"INSERT INTO column_holders VALUES ('c', 'n', 1, '{bits}', 'k')",
+            f"{insert}, 1, '{bits}')",
             f"UPDATE column_holders SET bits = '{bits}'",
         ):
             with pytest.raises(Exception, match=r"(?i)check|only grows|hexadecimal"):

@@ -19,7 +19,7 @@ from curator_service.ledger.chain.entries import (
     canonical,
     entry_hash,
 )
-from curator_service.ledger.chain.verification import AccountState, Share, Verification, verify_chain
+from curator_service.ledger.chain.verification import AccountState, Verification, verify_chain
 
 TERMS = {"adjacency": "add_remove", "accountant": "gdp", "delta": "1e-06", "time": "2026-03-01T12:00:00Z"}
 HOLDER = "prn_ada"
@@ -77,7 +77,7 @@ def make_chain(entries: Sequence[dict[str, Any]], **stated: str) -> list[StoredE
     for sequence, payload in enumerate(entries, start=1):
         units, is_drawn = int(payload["units"]), "from" in payload or "to" in payload
         match payload["kind"]:
-            case "open" | "limit" if "scope" not in payload:
+            case "open" | "limit":
                 account["limit"] = units
             case "charge":
                 account["posted"] += units
@@ -120,10 +120,10 @@ def histories(draw: st.DrawFn) -> list[dict[str, Any]]:
     entries: list[dict[str, Any]] = []
     for i, units in enumerate(draw(amounts)):
         end = draw(st.sampled_from(["at once", "charged", "given back", "open"]))
-        entries += [charge(units)] if end == "at once" else [reserve(units, f"job_{i}")]
-        entries += [charge(units, reservation=f"job_{i}")] if end == "charged" else []
-        entries += [void(units, f"job_{i}")] if end == "given back" else []
-    return [opening(sum(int(entry["units"]) for entry in entries)), *entries]
+        entries += [charge(units, **UNDER_A)] if end == "at once" else [reserve(units, f"job_{i}", **UNDER_A)]
+        entries += [charge(units, reservation=f"job_{i}", **UNDER_A)] if end == "charged" else []
+        entries += [void(units, f"job_{i}", **UNDER_A)] if end == "given back" else []
+    return [opening(sum(int(entry["units"]) for entry in entries)), permit(), *entries]
 
 
 @given(histories())
@@ -139,8 +139,8 @@ def test_a_sound_chain_verifies_and_implies_its_account(entries: list[dict[str, 
     )
     assert state.pending == sum(state.reservations.values())
     assert sum(units for _, units in state.spending.values()) == state.posted
-    shares = state.shares.get(("analyst", HOLDER), Share())
-    assert (shares.posted, shares.pending) == (state.posted, state.pending)
+    share = state.shares["prm_a"]
+    assert (share.posted, share.pending) == (state.posted, state.pending)
 
 
 @given(histories(), st.data())
