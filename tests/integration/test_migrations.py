@@ -68,9 +68,8 @@ def test_a_chunk_of_the_tables_is_a_chunk_of_the_models(both: World) -> None:
     """Longer bits, or none, would hide releases: on PostgreSQL the trigger compares as many as a chunk has."""
     digits = CHUNK // 4
     is_embedded = both.curator.database.is_sqlite
-    both.sql(
-        f"INSERT INTO column_holders (collection, name, chunk, bits, kind) VALUES ('c', 'n', 0, '8{'0' * (digits - 1)}', 'k')"
-    )
+    insert = "INSERT INTO column_holders (collection, kind, name, chunk, bits) VALUES ('c', 'k', 'n'"
+    both.sql(f"{insert}, 0, '8{'0' * (digits - 1)}')")
     for bits in (f"1{'0' * digits}", "", *(() if is_embedded else ("0x1", "-1", "F", "1 ", "1_1", "1\n"))):
         for act in (
             f"{insert}, 1, '{bits}')",
