@@ -41,6 +41,8 @@ class Dataset(Displayable):
         Moments at which this version began, and the next one does.
     ended, successor : str or None
         Moment at which the dataset ended, and the name of the one that took its place.
+    same_people_as : tuple of str
+        Other populations that are declared to have people of this dataset: for these people the budgets add up.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Dataset(Displayable):
     until: str | None = None
     ended: str | None = None
     successor: str | None = None
+    same_people_as: tuple[str, ...] = ()
 
     def column(self, name: str) -> Column:
         """Return the column of this name. Raise `KeyError` when there is none."""
@@ -91,7 +94,11 @@ class Dataset(Displayable):
             fields.integer("rows_per_person"),
             fields.optional("version", fields.integer) or 1,
             fields.optional("snapshot", fields.text) or "",
-            *(fields.optional(name, fields.text) for name in ("since", "until", "ended", "successor")),
+            fields.optional("since", fields.text),
+            fields.optional("until", fields.text),
+            fields.optional("ended", fields.text),
+            fields.optional("successor", fields.text),
+            fields.optional("same_people_as", fields.texts) or (),
         )
 
 
@@ -109,6 +116,8 @@ def show_dataset(dataset: "Dataset") -> View:
         ("noise", write_words(dataset.mechanisms)),
         ("row maps", write_words(dataset.row_maps)),
     ]
+    if dataset.same_people_as:
+        stated.insert(1, ("same people as", join(write_words(dataset.same_people_as), quiet(": the budgets add up"))))
     if dataset.ended is not None:
         heir = "" if dataset.successor is None else join("; its successor is ", untrusted(dataset.successor))
         stated.append(("ended", join(untrusted(dataset.ended), heir)))

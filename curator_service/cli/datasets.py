@@ -1,6 +1,7 @@
 """Commands of datasets."""
 
 import re
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +21,7 @@ from curator_service.cli.common import (
     choose_source,
     confirm,
     emit,
+    err,
     escape,
     fail,
     open_curator,
@@ -69,20 +71,22 @@ def add(
     """
     rows = choose_source(data, sql, database)
     check_machine()
-    with open_curator(to_write=True) as curator, reading((data or sql or manifest).name) as progress:
+    with open_curator(to_write=True) as curator:
         said = _read_other_people(curator, other_people, token)
         try:
-            dataset = curator.datasets.register(manifest, rows, actor=actor(), other_people=said, progress=progress)
+            with reading((data or sql or manifest).name) as progress:
+                dataset = curator.datasets.register(manifest, rows, actor=actor(), other_people=said, progress=progress)
         except IngestError as error:
             fail(f"{error}\nthis is the first fault; `curator manifest check` names all of them")
         shown, report = _render(curator, dataset), curator.datasets.report(dataset)
-    if as_json:
-        emit({"id": dataset.id, **shown, "report": report.render()}, as_json=True, table="")
-        return
-    print_report(report)
-    count = len(dataset.manifest.columns)
-    text = f"[green]registered[/green] {dataset.name}: {count} columns, population {dataset.population}"
-    out.print(text, soft_wrap=True)
+        if as_json:
+            emit({"id": dataset.id, **shown, "report": report.render()}, as_json=True, table="")
+            return
+        print_report(report)
+        count = len(dataset.manifest.columns)
+        text = f"[green]registered[/green] {dataset.name}: {count} columns, population {dataset.population}"
+        out.print(text, soft_wrap=True)
+        _tell_same_people(curator, dataset, dataset.version)
 
 
 @app.command("append")
@@ -120,10 +124,25 @@ def _add_rows(
     act: str, name: str, rows: Path | Source, other_people: str | None, token: str | None, *, as_json: bool
 ) -> None:
     check_machine()
-    with open_curator(to_write=True) as curator, reading(name) as progress:
-        said = _read_other_people(curator, other_people, token)
-        waiting = curator.versions.add_rows(name, rows, act=act, actor=actor(), other_people=said, progress=progress)
-    emit_waiting([waiting], as_json=as_json)
+    with open_curator(to_write=True) as curator:
+        said, versions = _read_other_people(curator, other_people, token), curator.versions
+        with reading(name) as progress:
+            waiting = versions.add_rows(name, rows, act=act, actor=actor(), other_people=said, progress=progress)
+        emit_waiting([waiting], as_json=as_json)
+        if not as_json:
+            _tell_same_people(curator, waiting.dataset, -waiting.change.number)
+
+
+def _tell_same_people(curator: Curator, dataset: Dataset, version: int) -> None:
+    """Say on a terminal, and nowhere else, when people seem to be in another population too: all else is done."""
+    if sys.stderr.isatty() and (other := curator.datasets.find_same_people(dataset, version)):
+        text = (
+            f"More than about a fifth of these people seem to be in the population {other!r} too, or of those in it to "
+            "be here: identifiers are the same. Each population has a budget, and for these people both add up. Use "
+            f'one population, or say same_people_as = ["{other}"] in a manifest. This is estimated with noise, and is '
+            "told here alone."
+        )
+        err.print(f"[yellow]note:[/yellow] {escape(text)}", highlight=False, soft_wrap=True)
 
 
 @app.command("retire")
@@ -265,6 +284,8 @@ def show(name: str, as_json: AsJson = False) -> None:
         public = ", ".join(column.levels) or f"{column.lower:g} to {column.upper:g}"
         texts = (column.unit or "", public, column.missing, declared.description)
         table.add_row(column.name, column.type, *(escape(text) for text in texts))
+    if others := dataset.manifest.same_people_as:
+        table.caption = f"The same people as {', '.join(others)}: the budgets add up"
     emit(shown, as_json=as_json, table=table)
 
 

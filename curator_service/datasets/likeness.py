@@ -28,8 +28,9 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from curator_service.datasets import repository
+from curator_service.datasets.pseudonyms import Pseudonymiser
 from curator_service.datasets.repository import PAD, SealedSketch, Version
-from curator_service.datasets.sketch import Sketch, Sketcher
+from curator_service.datasets.sketch import NOBODY, Part, Sketch, Sketcher
 from curator_service.datasets.snapshot import Snapshot, Storage
 from curator_service.kit.db import Connection
 from curator_service.ledger.chain.signing import KeyRing, SigningError
@@ -97,7 +98,9 @@ class LikenessService:
         SigningError
             If the first private key is not here.
         """
-        return Sketcher(self.keys.secret(self._key_ids()[0], "sketch"))
+        first = self._key_ids()[0]
+        people = Pseudonymiser(first, self.keys.secret(first, "pseudonym"))
+        return Sketcher(self.keys.secret(first, "sketch"), people)
 
     def record(self, connection: Connection, about: Version, digests: list[str], sketch: Sketch) -> None:
         """Remember the digests and the sketch of a version of a dataset, under the newest key."""
@@ -132,7 +135,8 @@ class LikenessService:
 
         As much is deleted and written whatever has changed: beside the sketch of the version the first one of its rows,
         or, where somebody is forgotten, that of the version again. The first one of a registration is of raw values,
-        beyond bounds too. People of rows that were replaced have been charged: their sketches stay likewise.
+        beyond bounds too. People of rows that were replaced have been charged: their sketches stay likewise, but for
+        their pseudonyms, of which nobody could be erased any more.
         """
         held = repository.list_digests(connection, about.dataset_id)
         _put_digests(connection, about, ({} if is_forgetting else held) | {marks.digest: marks.key_id})
@@ -141,8 +145,15 @@ class LikenessService:
         if is_forgetting:
             kept = [replace(new, version=one.version) for one, new in zip(kept, spare, strict=False)]
         repository.forget_sketches(connection, about.dataset_id)
-        for one in (*(kept if is_replaced else kept[:1]), newest):
+        for one in (*(map(self._without_subjects, kept) if is_replaced else kept[:1]), newest):
             repository.insert_sketch(connection, one)
+
+    def forget_subjects(self, connection: Connection, about: Version) -> None:
+        """Keep no pseudonym in the sketches of a dataset that ends: its rows are gone, and nobody could be erased."""
+        kept = repository.list_present_sketches(connection, about)
+        repository.forget_sketches(connection, about.dataset_id)
+        for one in kept:
+            repository.insert_sketch(connection, self._without_subjects(one))
 
     def find_owner(
         self,
@@ -226,6 +237,19 @@ class LikenessService:
         ]
         return bool(excess) and self._exceeds(max(excess), refusals)
 
+    def list_subjects(self, connection: Connection) -> list[tuple[Version, Part]]:
+        """Return what is kept of the persons of every dataset, and of rows that wait, where it is known.
+
+        Raises
+        ------
+        SigningError
+        """
+        return [
+            (Version(stored.dataset_id, stored.population, stored.version), subjects)
+            for stored in self._list_sketches(connection)
+            if stored.sealed and (subjects := self._open(stored).subjects) is not None
+        ]
+
     def _list_sketches(self, connection: Connection) -> list[SealedSketch]:
         """Return the sketches of every dataset, and of rows that wait."""
         found = repository.list_sketches(connection)
@@ -261,6 +285,15 @@ class LikenessService:
         return SealedSketch(
             about.dataset_id, about.version, about.population, key_id, base64.b64encode(sealed).decode()
         )
+
+    def _without_subjects(self, stored: SealedSketch) -> SealedSketch:
+        """Return a sketch, as large as it was, without persons; as it is where it has none, or its key is not here."""
+        with suppress(SigningError):
+            sketch = self._open(stored)
+            if sketch.subjects is not None:
+                about = Version(stored.dataset_id, stored.population, stored.version)
+                return self._seal(stored.key_id, about, replace(sketch, subjects=NOBODY))
+        return stored
 
     def _open(self, stored: SealedSketch) -> Sketch:
         if not stored.sealed:

@@ -44,6 +44,8 @@ Header = Annotated[
 ]
 
 SUBJECT_COLUMNS_MAX = 10
+POPULATIONS_MAX = 100
+"""Other populations that a manifest may name."""
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -272,6 +274,7 @@ class Manifest(BaseModel):
     `subject` names the column, or the columns together, that tell persons apart; then rows of a person beyond
     `rows_per_subject` never count. A file must say one of the two. Stored without a subject, rows are persons.
     `not_persons` names columns whose equal values may be of different persons, whatever they look like.
+    `same_people_as` names other populations that have people of this dataset: for these people the budgets add up.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -283,6 +286,7 @@ class Manifest(BaseModel):
     subject: Subject | None = None
     rows_per_subject: int | None = Field(None, ge=1, le=ROWS_PER_SUBJECT_MAX, strict=True)
     not_persons: tuple[Header, ...] = Field((), max_length=COLUMNS_MAX, exclude_if=operator.not_)
+    same_people_as: tuple[Name, ...] = Field((), max_length=POPULATIONS_MAX, exclude_if=operator.not_)
     rows_are_persons: bool = Field(False, strict=True, validate_default=True, exclude=True)
     keep_by: str | None = Field(None, exclude_if=_is_unset)
     library: Literal["shared", "own"] = Field(
@@ -323,6 +327,9 @@ class Manifest(BaseModel):
                 "keep_by goes with a subject: it names the declared column that decides which rows of a person count, "
                 "the lowest first, or the highest with a minus sign before the name"
             )
+        named = {self.population, *self.same_people_as}
+        if len(named) <= len(self.same_people_as):
+            raise ValueError("same_people_as names other populations than the dataset's own, each once")
         if both := set(self.subject_columns) & set(self.not_persons):
             raise ValueError(f"the subject {min(both)!r} tells persons apart, so it must not be in not_persons")
         headers = [*self.subject_columns, *(column.header for column in self.columns)]

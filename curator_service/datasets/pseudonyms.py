@@ -64,6 +64,11 @@ class Pseudonymiser:
         """Keep whose pseudonyms these are, in a dataset's folder: without a key to turn them back, nothing is kept."""
 
 
+def number_persons(pseudonyms: PseudonymArray) -> npt.NDArray[np.uint64]:
+    """Return a number of each row's person: half of the pseudonym."""
+    return np.ascontiguousarray(pseudonyms.view("<u8").reshape(-1, 2)[:, 0], np.uint64)
+
+
 def find_texts(texts: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return the bytes that texts lie in, and where each begins and ends."""
     _, places, content = texts.buffers()

@@ -15,14 +15,13 @@ import pyarrow.compute as pc
 from curator_service.datasets.keys import KeyOf, looks_like_key
 from curator_service.datasets.manifest import Manifest
 from curator_service.datasets.persons import mix
-from curator_service.datasets.pseudonyms import Pseudonymiser
+from curator_service.datasets.pseudonyms import Pseudonymiser, number_persons
 from curator_service.datasets.sources.coding import (
     CodedBatch,
     CodedColumn,
     are_known,
     blank,
     fold_subjects,
-    number_persons,
 )
 from curator_service.privacy.design import ColumnType
 from curator_service.privacy.lattice import MISSING

@@ -59,6 +59,9 @@ class DatasetAnswer(BaseModel):
     name: str
     description: str
     population: str
+    same_people_as: Annotated[
+        list[str], Field(description="Other populations that are declared to have people of it: the budgets add up")
+    ] = []
     adjacency: Adjacency
     accountant: AccountantName
     row_capacity: int

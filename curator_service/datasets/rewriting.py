@@ -20,13 +20,12 @@ from curator_service.datasets.batches import MARK, RowMarks, SourceBatch
 from curator_service.datasets.manifest import Manifest
 from curator_service.datasets.parts import Part, RowsUnreadable
 from curator_service.datasets.persons import Persons, ReadRows, to_arrow
-from curator_service.datasets.pseudonyms import SIZE, PseudonymArray
+from curator_service.datasets.pseudonyms import SIZE, PseudonymArray, number_persons
 from curator_service.datasets.reidentification import carry
 from curator_service.datasets.repository import APPEND, ERASE, REPLACE, Change, Dataset
 from curator_service.datasets.sketch import Sketch, Sketcher, code_rows_stored, count_parts
 from curator_service.datasets.snapshot import Storage, tiles_of, write_part
 from curator_service.datasets.sources.base import IngestError
-from curator_service.datasets.sources.coding import number_persons
 from curator_service.privacy.design import cached_design
 from curator_service.privacy.lattice import MISSING, IntArray, StoredArray
 
@@ -122,6 +121,7 @@ class _Rewriting:
         for (folder, _about), (_name, gone) in zip(self._abouts, self._plan.rows, strict=True):
             carry(folder, self._staging, frozenset[bytes]().union(*gone.values()))
         if self._rows == 0:
+            self._sketch_subjects(np.empty(0, f"V{SIZE}"))
             nothing = {name: np.empty(0, np.int32) for name in self._names}
             self._sketcher.add(code_rows_stored(self._columns, nothing))
         # Added up, and not counted anew: that would tell whether somebody who came was there before, or was erased.
@@ -175,11 +175,18 @@ class _Rewriting:
         whose = batch.pseudonyms
         if whose is not None:
             owners = number_persons(whose)
+            self._sketch_subjects(whose)
             self._nulls.append(np.flatnonzero(whose == _NOBODY) + self._rows - batch.count)
             if self._persons is not None:
                 self._persons.add(whose, batch.stored)
         if batch.count:
             self._sketcher.add(code_rows_stored(self._columns, batch.stored), owners)
+
+    def _sketch_subjects(self, whose: PseudonymArray) -> None:
+        """Sketch persons, if their pseudonyms are under the key that those of all datasets are compared by."""
+        known = self._sketcher.pseudonymiser
+        if known is not None and known.key_id == self._key_id:
+            self._sketcher.add_subjects(whose)
 
     def _find_counted(self, read_rows: ReadRows) -> RowMarks | None:
         if self._persons is None:

@@ -23,6 +23,8 @@ from curator_service.datasets.parts import RowsUnreadable
 from curator_service.datasets.report import Report
 from curator_service.datasets.repository import Dataset, Version
 from curator_service.datasets.rewriting import list_rows
+from curator_service.datasets.same_people import Tries, choose
+from curator_service.datasets.sketch import Part
 from curator_service.datasets.snapshot import About, Registered, Snapshot, Storage
 from curator_service.datasets.sources.base import Progress, Source
 from curator_service.datasets.sources.opening import open_source
@@ -210,6 +212,9 @@ class DatasetService:
                     f"the population {manifest.population!r} does not exist; create it with "
                     "`curator populations create`, or correct the name: a new name would be a second budget"
                 )
+            for name in manifest.same_people_as:
+                if find_population(connection, name) is None:
+                    raise RegistrationError(f"same_people_as: the population {name!r} does not exist")
             if repository.find_dataset(connection, manifest.name, granted_to=None) is not None:
                 raise RegistrationError(f"the dataset {manifest.name!r} exists")
             self._read_refusals(connection)
@@ -367,6 +372,33 @@ class DatasetService:
         self.storage.describe(dataset_id, about)
         self.storage.publish(dataset_id)
         return dataset, receipt
+
+    def find_same_people(self, dataset: Dataset, version: int) -> str | None:
+        """Return another population that people of a dataset seem to be in; None also where nothing is compared.
+
+        For the terminal of somebody at this machine alone. It tells of persons, with the noise of `same_people`, and
+        is counted whatever it says.
+
+        Parameters
+        ----------
+        dataset : Dataset
+        version : int
+            Of the rows, as sketches have it: below zero of rows that wait.
+        """
+        with suppress(OSError, SigningError, *DATABASE_ERRORS):
+            with self.database.read() as connection:
+                subjects = self.likeness.list_subjects(connection)
+                datasets = repository.list_datasets(connection, granted_to=None)
+            mine = [part for about, part in subjects if (about.dataset_id, about.version) == (dataset.id, version)]
+            declared = {dataset.population, *dataset.manifest.same_people_as}
+            there = {one.id for one in datasets if dataset.population in one.manifest.same_people_as}
+            others: dict[str, list[Part]] = {}
+            for about, part in subjects:
+                if about.population not in declared and about.dataset_id not in there:
+                    others.setdefault(about.population, []).append(part)
+            if mine and others and Tries(self.ledger.guard.trust.anchor.folder).take(self.now()):
+                return choose(mine[0], others, self.likeness.noise)
+        return None
 
     def start(self) -> list[str]:
         """Remove what a killed process left, and say which rows are lost.

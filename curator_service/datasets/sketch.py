@@ -15,6 +15,8 @@ moves by at most 1 (`Sketch.find_excess`).
 
 The order of rows, of columns and of levels, names and bounds do not enter. Numbers are rounded in binary, to 20 bits of
 their fraction alone and to 8 in pairs, so that digits beyond the third hardly matter.
+
+Of a declared subject a sketch keeps the smallest pseudonyms too, whatever the values are: see `same_people`.
 """
 
 import hashlib
@@ -30,10 +32,13 @@ from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import ECB
 
+from curator_service.datasets.pseudonyms import PseudonymArray, Pseudonymiser, number_persons
 from curator_service.privacy.design import Column, ColumnType
 from curator_service.privacy.lattice import MISSING, STORED_UNIT, StoredArray, center_and_scale
 
 Codes = npt.NDArray[np.uint64]
+Part = tuple[np.uint64, Codes]
+"""Kept tokens in order, behind the limit below which none is left out."""
 _Flags = npt.NDArray[np.bool_]
 _Counts = npt.NDArray[np.int64]
 
@@ -41,6 +46,8 @@ KEPT = 512
 """Values that a sketch keeps of a column, or of a pair."""
 _WORKING = 2**12
 """Persons whose values are held while rows are read: those with the smallest tokens."""
+_SUBJECTS_WORDS = 1 + _WORKING
+"""Of the kept persons, as they are written: no multiple of what a column takes."""
 _PENDING = 2**15
 """Small tokens that wait to be sorted together: each sort costs as much as thousands of them."""
 _TILE_ROWS = 12_500
@@ -56,6 +63,8 @@ _DEVIATIONS = 5.0
 _COMPARED_MIN = 64
 """As if so many were compared, where there are fewer: of a handful all may be in common by chance."""
 _NO_TOKEN = np.uint64(2**64 - 1)
+NOBODY: Part = (_NO_TOKEN, np.empty(0, np.uint64))
+"""What is kept of no persons."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +195,12 @@ class _Sample:
         if self.owners:
             self.owners = [owners[:kept]]
 
-    def finish(self) -> tuple[np.uint64, Codes]:
+    def finish_persons(self) -> Part:
+        """Return the kept tokens of persons, each once, and the limit below which none is left out."""
+        self._settle()
+        return self.limit, self.tokens[0]
+
+    def finish(self) -> Part:
         """Return the kept tokens with the numbers of their persons, and the limit below which none is left out."""
         self._settle()
         tokens, counts = np.unique(self.tokens[0], return_counts=True)
@@ -230,18 +244,28 @@ class Sketcher:
     ----------
     secret : bytes
         Two sketches can be compared if theirs is the same.
+    pseudonymiser : Pseudonymiser, optional
+        Makes the pseudonyms by which persons of two datasets are compared.
     """
 
-    def __init__(self, secret: bytes) -> None:
-        self._secret = secret
+    def __init__(self, secret: bytes, pseudonymiser: Pseudonymiser | None = None) -> None:
+        self._secret, self.pseudonymiser = secret, pseudonymiser
+        self._subjects: _Sample | None = None
         self._alone, self._paired = _Keyed(secret, b"alone"), _Keyed(secret, b"paired")
         self._columns: list[_Sample] = []
         self._pairs: dict[tuple[int, int], _Sample] = {}
 
-    def __reduce__(self) -> tuple[type["Sketcher"], tuple[bytes]]:
-        """Hand the secret to another process, before there are rows."""
+    def __reduce__(self) -> tuple[type["Sketcher"], tuple[bytes, Pseudonymiser | None]]:
+        """Hand the secrets to another process, before there are rows."""
         assert not self._columns
-        return Sketcher, (self._secret,)
+        return Sketcher, (self._secret, self.pseudonymiser)
+
+    def add_subjects(self, pseudonyms: PseudonymArray) -> None:
+        """Take in the persons of a chunk of rows, as the pseudonymiser names them; zeros stand for nobody."""
+        self._subjects = sample = self._subjects or _Sample()
+        tokens = number_persons(pseudonyms)
+        tokens = tokens[(tokens > 0) & (tokens < sample.limit)]
+        sample.add(tokens, tokens)
 
     def add(self, columns: Sequence[Values], persons: Codes | None = None) -> None:
         """Take in a chunk of rows.
@@ -266,7 +290,8 @@ class Sketcher:
 
     def finish(self) -> "Sketch":
         """Return the sketch."""
-        return Sketch(tuple(sample.finish() for sample in (*self._columns, *self._pairs.values())))
+        parts = tuple(sample.finish() for sample in (*self._columns, *self._pairs.values()))
+        return Sketch(parts, None if self._subjects is None else self._subjects.finish_persons())
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,16 +303,19 @@ class Sketch:
     parts : tuple
         The kept tokens of each, sorted, behind the limit below which none is left out. The last three bits of a token
         are the number of its persons, less 1.
+    subjects : Part, optional
+        Of the persons: numbers of their pseudonyms. None where it is not known whose rows they are, or under which key.
     """
 
-    parts: tuple[tuple[np.uint64, Codes], ...] = field(repr=False)
+    parts: tuple[Part, ...] = field(repr=False)
+    subjects: Part | None = field(default=None, repr=False)
 
     def to_bytes(self) -> bytes:
-        """Return bytes whose number follows from the number of columns alone."""
-        table = np.full((len(self.parts), 1 + KEPT), _NO_TOKEN, "<u8")
-        for row, (limit, tokens) in zip(table, self.parts, strict=True):
-            row[0], row[1 : 1 + len(tokens)] = limit, tokens
-        return table.tobytes()
+        """Return bytes whose number follows from the number of columns, and from whether there are subjects."""
+        written = [_write_part(part, 1 + KEPT) for part in self.parts]
+        if self.subjects is not None:
+            written.append(_write_part(self.subjects, _SUBJECTS_WORDS))
+        return b"".join(written)
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "Sketch":
@@ -297,8 +325,10 @@ class Sketch:
         ------
         ValueError
         """
-        table = np.frombuffer(content, "<u8").reshape(-1, 1 + KEPT).astype(np.uint64)
-        return cls(tuple((row[0], row[1:][row[1:] != _NO_TOKEN]) for row in table))
+        words, subjects = np.frombuffer(content, "<u8").astype(np.uint64), None
+        if len(words) % (1 + KEPT):
+            words, subjects = words[:-_SUBJECTS_WORDS], _read_part(words[-_SUBJECTS_WORDS:])
+        return cls(tuple(map(_read_part, words.reshape(-1, 1 + KEPT))), subjects)
 
     def find_excess(self, other: "Sketch") -> float:
         """Return by how much values in common exceed what chance explains, where they do most.
@@ -335,6 +365,17 @@ class Sketch:
             _find_largest(factors, mine.places[here], theirs.places[there]),
             _find_largest(numbers, mine.places_of_number[here[alone]], theirs.places_of_number[there[alone]]),
         )
+
+
+def _write_part(part: Part, words: int) -> bytes:
+    limit, tokens = part
+    row = np.full(words, _NO_TOKEN, "<u8")
+    row[0], row[1 : 1 + len(tokens)] = limit, tokens
+    return row.tobytes()
+
+
+def _read_part(row: Codes) -> Part:
+    return row[0], row[1:][row[1:] != _NO_TOKEN]
 
 
 def count_parts(columns: int) -> int:

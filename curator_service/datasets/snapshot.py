@@ -673,7 +673,8 @@ def _write_snapshot(
 ) -> dict[str, Any]:
     persons = None if manifest.subject is None else Persons(manifest.rows_per_person, manifest.keep_by, staging)
     counted: RowMarks | None = None
-    reporter, sketch = Reporter(manifest, source), observe_sketch(sketcher)
+    key_id = None if pseudonymiser is None else pseudonymiser.key_id
+    reporter, sketch = Reporter(manifest, source), observe_sketch(sketcher, key_id)
     keys = KeyWatch(manifest, of_registered=of_registered)
 
     def observe(coded: CodedBatch) -> None:
@@ -706,7 +707,6 @@ def _write_snapshot(
         for fault in keys.find_faults():
             raise IngestError(f"{source.label}: {fault}")
 
-    key_id = None if pseudonymiser is None else pseudonymiser.key_id
     with closing(batches()) as rows:
         part = write_part(staging, manifest, rows, find_counted, key_id)
     sync(staging)

@@ -550,7 +550,7 @@ class VersionService:
         return cut, receipt
 
     def _end(self, dataset: Dataset, change: Change) -> Dataset:
-        """Let a dataset end; what it is recognised by stays, for its people were charged."""
+        """Let a dataset end; what its rows are recognised by stays, for its people were charged."""
         moment, successor = self.calendar.last, json.loads(change.content)["successor"]
         payload = _name(dataset) | {"snapshot": dataset.commitment, "ended": moment, "time": moment}
         with self.ledger.unit() as ledger:
@@ -559,7 +559,10 @@ class VersionService:
                 raise _Overtaken
             if not repository.apply_change(ledger.connection, change.id, dataset.version):
                 raise _Overtaken  # it was withdrawn meanwhile
+            of = Version(dataset.id, dataset.population, dataset.version)
+            self.datasets.likeness.forget_subjects(ledger.connection, of)
         self.ledger.guard.anchor_before_send(receipt, just_written=True)
+        self.database.forget_deleted()
         return replace(dataset, retired_at=moment, successor=successor)
 
 

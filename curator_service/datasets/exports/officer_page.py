@@ -203,6 +203,7 @@ def _dataset(dataset: Dataset, access: Access, records: Mapping[str, Mapping[str
             )
             for presence in own
         ),
+        *(("same people as", f"{name}: the budgets of both add up for them") for name in manifest.same_people_as),
         ("rows that count", f"at most {manifest.rows_per_person} of each person"),
         ("answers read by", "every analyst granted" if manifest.library == "shared" else "whoever asked for them"),
     ]

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from curator_service.datasets.batches import SourceBatch
 from curator_service.datasets.manifest import ColumnDeclaration, Manifest
-from curator_service.datasets.pseudonyms import PseudonymArray, Pseudonymiser, find_texts
+from curator_service.datasets.pseudonyms import Pseudonymiser, find_texts, number_persons
 from curator_service.datasets.sketch import Codes, Sketcher, Values, code_levels, code_numbers
 from curator_service.datasets.sources.base import Doubt, Faults, Progress, RawBatch, Source, read_batches
 from curator_service.kit.instants import MICROSECONDS, parse_instant
@@ -129,9 +129,16 @@ def iterate_rows(
             observed.result()
 
 
-def observe_sketch(sketcher: Sketcher) -> Observer:
-    """Return what lets a sketcher see raw values, before the lattice."""
-    return lambda coded: sketcher.add([column.values for column in coded.columns], coded.persons)
+def observe_sketch(sketcher: Sketcher, key_id: str | None = None) -> Observer:
+    """Return what lets a sketcher see raw values, before the lattice, and persons; `key_id` is of their pseudonyms."""
+    persons = sketcher.pseudonymiser
+
+    def observe(coded: CodedBatch) -> None:
+        sketcher.add([column.values for column in coded.columns], coded.persons)
+        if persons is not None and (known := coded.batch.pseudonyms) is not None:
+            sketcher.add_subjects(known if persons.key_id == key_id else persons.make(coded.batch.subjects))
+
+    return observe
 
 
 class Coder:
@@ -418,11 +425,6 @@ def _to_instants(array: pa.Array, with_time: bool, wrong: _Wrong) -> tuple[npt.N
         apart = instants % MICROSECONDS["days"] != 0
         wrong.add(apart, "value has a time of the day, and its declaration asks for a date")
     return instants, present
-
-
-def number_persons(pseudonyms: PseudonymArray) -> Codes:
-    """Return a number of each row's person: half of the pseudonym."""
-    return np.ascontiguousarray(pseudonyms.view("<u8").reshape(-1, 2)[:, 0], np.uint64)
 
 
 def are_known(subjects: pa.Array) -> _Flags:
