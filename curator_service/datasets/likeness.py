@@ -20,6 +20,7 @@ import math
 import os
 import secrets
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
