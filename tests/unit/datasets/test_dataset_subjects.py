@@ -254,8 +254,9 @@ def test_rows_are_dropped_in_between_without_a_change(monkeypatch: pytest.Monkey
     whole = count_of(visits, 3)
     monkeypatch.setattr("curator_service.datasets.persons._HELD_ROWS", 4)
     persons = Persons(3)
-    for start in range(0, 300, 5):
-        persons.add(whose_of(visits[start : start + 5]), stored_of(visits[start : start + 5]))
+    for size in range(1, 25):  # each batch is larger than those before
+        batch = visits[size * (size - 1) // 2 :][:size]
+        persons.add(whose_of(batch), stored_of(batch))
     assert sorted(visits[row] for row in list_counted(persons, stored_of(visits))) == whole
 
 

@@ -108,3 +108,13 @@ def test_a_codec_of_a_writer_is_read(tmp_path: Path, expected: dict[str, list[An
     WRITERS[writer](path, codec)
     assert len(expected["age"]) == ROWS
     assert read(path) == expected
+
+
+@pytest.mark.parametrize("quoted", ["", ", FORCE_QUOTE *"])
+def test_csv_of_duckdb_is_read(tmp_path: Path, expected: dict[str, list[Any]], quoted: str) -> None:
+    duckdb = pytest.importorskip("duckdb", reason="files of DuckDB are NOT tested: duckdb is not installed")
+    path = tmp_path / "rows.csv"
+    with duckdb.connect() as connection:
+        connection.register("rows", pa.table(TABLE))
+        connection.execute(f"COPY rows TO '{path}' (FORMAT csv, HEADER{quoted})")
+    assert read(path) == expected
