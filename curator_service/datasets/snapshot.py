@@ -403,7 +403,7 @@ class Storage:
         Raises
         ------
         RowsUnreadable
-            Also if there is none: earlier versions wrote none.
+            Also if there is none.
         """
         try:
             return Report.read(json.loads((self.root / dataset_id / REPORT).read_bytes()))

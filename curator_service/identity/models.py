@@ -60,10 +60,7 @@ class PermitRow(Base):
 
 
 class GrantRow(Base):
-    """That an analyst may see a dataset, and request releases of it under a permit.
-
-    `permit_id` is empty where an earlier version granted it, until the curator starts.
-    """
+    """That an analyst may see a dataset, and request releases of it under a permit."""
 
     __tablename__ = "grants"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from dashboard_worlds import Person
-from support import ADMIN, Api, World, forget_register, make_rows, problem, service_url
+from support import ADMIN, Api, World, make_rows, problem, service_url
 
 from curator_service.backup import read_backup, write_backup
 from curator_service.container import Curator, make_curator
@@ -139,23 +139,6 @@ def test_a_register_of_which_a_backup_has_the_beginning_goes_on_after_a_reconcil
         with pytest.raises(AuthenticationRequired):
             curator.identity.authenticate(f"Bearer {lost.text}")
         curator.identity.authenticate(f"Bearer {both.tokens['ada']}")
-
-
-def test_a_backup_that_is_older_than_the_register_can_be_reconciled(world: World, tmp_path: Path) -> None:
-    """Whoever upgrades, makes a token, and loses the disk that night has a backup without a register."""
-    anchor = world.curator.ledger.guard.anchor.path
-    lines = anchor.read_bytes()
-    forget_register(world)
-    backup = tmp_path / "backup.tar"
-    write_backup(world.curator, backup)
-    anchor.write_bytes(lines)  # of which this machine has seen a register
-    with restored(world, tmp_path / "again", backup) as curator:
-        assert curator.ledger.guard.reason()
-        done = {one.population for one in reconcile(curator.ledger, actor="operator:test", anchor_lost=False)}
-        assert REGISTER in done
-        assert curator.start() == ""
-        assert curator.ledger.verify(REGISTER).ok
-        curator.identity.authenticate(f"Bearer {world.tokens['ada']}")
 
 
 @contextmanager
@@ -363,22 +346,6 @@ def test_a_token_is_revoked_under_a_seal_and_the_entry_follows(both: World) -> N
     identity.settle()
     assert len(acts(both)) == count
     assert both.curator.ledger.verify(REGISTER).ok
-
-
-def test_a_database_of_an_earlier_version_gets_its_register_once_it_starts(both: World) -> None:
-    forget_register(both)
-    ben = both.tokens["ben"].split("_")[1]
-    both.sql(f"UPDATE tokens SET revoked_at = '2026-03-01T00:00:00Z' WHERE id = '{ben}'")
-    fresh = make_curator(both.settings, now=both.clock)
-    assert fresh.start() == ""
-    assert works(both.api(None), both.tokens["ada"])
-    assert not works(both.api(None), both.tokens["ben"])
-    both.sql("UPDATE tokens SET revoked_at = NULL")
-    assert not works(both.api(None), both.tokens["ben"])
-    count = len(acts(both))
-    assert fresh.start() == ""
-    assert len(acts(both)) == count
-    fresh.close()
 
 
 def test_roles_of_admin_are_all_but_the_analyst_s() -> None:

@@ -19,7 +19,7 @@ from support import BUDGET, World, ZeroNoise, open_population
 from curator_service.container import make_curator
 from curator_service.datasets import sketch as sketches
 from curator_service.datasets.manifest import ManifestError, load_manifest
-from curator_service.datasets.pseudonyms import CMAC, Pseudonymiser
+from curator_service.datasets.pseudonyms import Pseudonymiser
 from curator_service.datasets.repository import APPEND, REPLACE, Dataset
 from curator_service.datasets.same_people import (
     EPSILON,
@@ -244,7 +244,7 @@ def stored_subjects(world: World, name: str) -> list[set[int]]:
 
 def test_a_sketch_of_persons_is_sealed_and_forgets_who_is_erased(town: World) -> None:
     keys = town.curator.keys
-    people = Pseudonymiser(CMAC + keys.list_keys()[0].key_id, keys.secret(keys.list_keys()[0].key_id, "pseudonym"))
+    people = Pseudonymiser(keys.list_keys()[0].key_id, keys.secret(keys.list_keys()[0].key_id, "pseudonym"))
     gone = people.make(pa.array(["p00007"])).tobytes()[:8]
     token = int.from_bytes(gone, "little")
     assert all(token in found for found in stored_subjects(town, "people"))
