@@ -210,9 +210,11 @@ def test_whoever_writes_rows_widens_no_role(both: World) -> None:
 
 def test_a_token_does_not_get_with_its_row_what_it_was_not_made_for(both: World) -> None:
     token = both.curator.identity.create_token("root", Role.AUDITOR, read_only=True)
-    both.sql("UPDATE tokens SET scopes = ''")
+    both.sql("UPDATE tokens SET scopes = 'auditor,operator'")
     found = both.api(None).get("/v1/me", token=token.text).json()
     assert (found["roles"], found["read_only"]) == (["auditor"], True)
+    both.sql("UPDATE tokens SET scopes = ''")
+    problem(both.api(None).get("/v1/me", token=token.text), "permission-denied", 403)
 
 
 def test_a_role_that_was_taken_away_does_not_come_back_with_its_row(both: World) -> None:

@@ -1,7 +1,7 @@
 """Parquet as other programs write it: each codec of each writer gives the rows of the same table as CSV.
 
-Of R's writers there is none here: neither arrow nor nanoparquet is in Debian bookworm. What arrow writes in R comes from
-the same library as `write_pyarrow`.
+Of R's writers there is none here: neither arrow nor nanoparquet is in Debian bookworm. What arrow writes in R comes
+from the same library as `write_pyarrow`.
 """
 
 import csv
