@@ -179,7 +179,7 @@ def count_of(visits: list[tuple[str, ...]], rows_max: int, keep_by: str | None =
 
 
 def whose_of(visits: list[tuple[str, ...]]) -> PseudonymArray:
-    return Pseudonymiser("key", b"s").make(pa.array([who for who, *_ in visits], pa.string()))
+    return Pseudonymiser("key", bytes(32)).make(pa.array([who for who, *_ in visits], pa.string()))
 
 
 def list_counted(persons: Persons, stored: dict[str, Any]) -> list[int]:
