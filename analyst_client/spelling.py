@@ -63,7 +63,9 @@ def spell(text: str) -> str:
     return text.encode(sys.stdout.encoding, HANDLER).decode(sys.stdout.encoding)
 
 
-def let_print(stream: TextIO | None, instead_of: str = "strict") -> None:
+def let_print(stream: TextIO | None, *instead_of: str) -> None:
     """Let a stream spell what its encoding lacks, where it would raise `UnicodeEncodeError` or write an escape."""
-    if isinstance(stream, io.TextIOWrapper) and stream.errors == instead_of and not is_unicode(stream):
+    # Python's own for standard output; the second one in the locale C.
+    replaced = instead_of or ("strict", "surrogateescape")
+    if isinstance(stream, io.TextIOWrapper) and stream.errors in replaced and not is_unicode(stream):
         stream.reconfigure(errors=HANDLER)

@@ -84,7 +84,7 @@ def ingest(path: Path, manifest: Manifest) -> None:
         storage = Storage(Path(folder))
         with storage.writing():
             source = open_source(path, manifest.csv_options)
-            storage.ingest("ds_x", manifest, source, Sketcher(b"bench"), pseudonymiser=known)
+            storage.ingest("ds_x", manifest, source, Sketcher(b"bench", known), pseudonymiser=known)
 
 
 def _measure(path: Path, manifest: Manifest | None, answers: "multiprocessing.Queue[Measured]") -> None:

@@ -93,7 +93,6 @@ def _open_part(part: Path) -> BinaryIO:
 
 
 def _write(curator: Curator, file: BinaryIO) -> dict[str, Any]:
-    # Nobody writes rows of an earlier version anew meanwhile.
     with curator.datasets.storage.writing(), tarfile.open(fileobj=file, mode="w") as archive:
         about = _write_tables(curator, archive)
         for dataset_id in about["datasets"]:

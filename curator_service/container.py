@@ -79,7 +79,7 @@ class Curator:
     register: Register
 
     def start(self) -> str:
-        """Inspect what is stored, seal the curator if it does not hold, and take over what an earlier version left.
+        """Inspect what is stored, and seal the curator if it does not hold.
 
         Returns
         -------
@@ -89,9 +89,7 @@ class Curator:
         reason = self.ledger.guard.start()
         if not reason:
             self.datasets.start()
-            self.permits.adopt()
             self.identity.start()
-            self.approvals.adopt()
         return reason
 
     def check_engine(self) -> None:

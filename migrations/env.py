@@ -2,7 +2,8 @@
 
 from alembic import context
 
-from curator_service.datasets import models as _datasets  # noqa: F401 -- registers its tables
+from curator_service.dashboard import models as _dashboard  # noqa: F401 -- registers its tables
+from curator_service.datasets import models as _datasets  # noqa: F401
 from curator_service.identity import models as _identity  # noqa: F401
 from curator_service.kit.db import Base
 from curator_service.ledger import models as _ledger  # noqa: F401

@@ -1,6 +1,5 @@
 """Stored rows: written as they are now and as an earlier version had them, read back, and mapped."""
 
-import json
 import random
 from collections.abc import Mapping
 from contextlib import closing
@@ -8,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from curator_service.datasets.batches import MARK
 from curator_service.datasets.engines.base import RowKernel
@@ -17,7 +14,7 @@ from curator_service.datasets.engines.conformance import LEVELS, MARKS, NUMBERS
 from curator_service.datasets.parts import PartWriter, StoredRows
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.snapshot import Storage, new_part_id
-from curator_service.privacy.lattice import MISSING, RowArray
+from curator_service.privacy.lattice import RowArray
 
 
 def store_rows(folder: Path, stored: Mapping[str, Any], capacity: int) -> StoredRows:
@@ -43,32 +40,6 @@ def read_columns(storage: Storage, dataset: Dataset) -> dict[str, Any]:
     names = storage.about(dataset.folder).parts[0].columns
     batches = [stored for stored, _count in storage.iterate_rows(dataset.folder, names)]
     return {name: np.concatenate([stored[name] for stored in batches]) for name in (*names, MARK)}
-
-
-def write_former(storage: Storage, dataset: Dataset, *, note: bool = True) -> dict[str, Any]:
-    """Store rows as an earlier version did, in place of what this one has; return what it noted of them."""
-    folder, about = storage.root / dataset.folder, storage.about(dataset.folder)
-    (part,) = about.parts
-    stored = read_columns(storage, dataset)
-    names = [*part.columns, *([] if dataset.manifest.subject is None else [MARK])]
-    arrays = [pa.array(stored[name], mask=stored[name] == MISSING) for name in names]
-    gram = part.read_gram(folder)
-    for path in folder.iterdir():
-        path.unlink()
-    with pq.ParquetWriter(folder / "rows.parquet", pa.schema([pa.field(n, pa.int32()) for n in names])) as writer:
-        table = pa.Table.from_arrays(arrays, names=names)
-        for start in range(0, len(table), 7):
-            writer.write_table(table.slice(start, 7))
-    np.save(folder / "gram.npy", gram, allow_pickle=False)
-    kept = {
-        "persons": about.persons,
-        "rows": about.rows,
-        "lattice_digest": about.lattice_digest,
-        "nonce": about.nonce,
-    }
-    if note:
-        Path(folder / "snapshot.json").write_text(json.dumps(kept))
-    return kept
 
 
 def special_rows(count: int) -> dict[str, Any]:

@@ -29,7 +29,6 @@ from analyst_client import CuratorClient
 from curator_service.app import create_app
 from curator_service.container import Curator, make_curator
 from curator_service.identity.policy import Role
-from curator_service.ledger.chain.verification import REGISTER
 from curator_service.ledger.repository import Population, iterate_entries
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
@@ -453,23 +452,6 @@ def spent(client: CuratorClient) -> float:
     assert budget.posted.mu is not None
     assert budget.pending.mu is not None
     return budget.posted.mu**2 + budget.pending.mu**2
-
-
-def forget_register(world: World) -> None:
-    """Let the tables be as one who never had a register would have them."""
-    gone = [
-        f"DELETE FROM {table} WHERE {column} = '{REGISTER}'"
-        for table, column in (("ledger_entries", "population"), ("populations", "name"))
-    ]
-    if world.curator.database.is_sqlite:
-        ((trigger,),) = world.sql("SELECT sql FROM sqlite_master WHERE name = 'ledger_entries_no_delete'")
-        world.sql("DROP TRIGGER ledger_entries_no_delete", *gone, trigger)
-    else:
-        switch = "ALTER TABLE ledger_entries {} TRIGGER USER"
-        world.sql(switch.format("DISABLE"), *gone, switch.format("ENABLE"))
-    anchor = world.curator.ledger.guard.anchor.path
-    lines = [line for line in anchor.read_bytes().splitlines(keepends=True) if REGISTER.encode() not in line]
-    anchor.write_bytes(b"".join(lines))
 
 
 def problem(answer: httpx.Response, slug: str, status: int) -> dict[str, Any]:

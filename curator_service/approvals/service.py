@@ -134,19 +134,6 @@ class ApprovalService:
         self.readers: dict[str, Read] = {}
         self.writers: dict[str, Write] = {ACCOUNT: _write_limit, OPENING: _write_opening, ROWS: _write_confirmation}
 
-    def adopt(self) -> None:
-        """Write into a register that knows of no proposal those that wait: an earlier version asked for them."""
-        with self.database.read() as connection:
-            waiting = proposals.list_open(connection)
-        if not waiting:
-            return
-        receipts: list[Receipt] = []
-        with self.ledger.unit() as ledger:
-            repository.lock(ledger.connection, REGISTER)  # another worker may be starting
-            if not list_attested(ledger.connection, REGISTER, PROPOSED, ledger.trust.holds):
-                receipts = [receipt for proposal in waiting for receipt in record_proposed(ledger, proposal)]
-        self._anchor(receipts)
-
     # --- Asking
 
     def propose_limit(

@@ -2,7 +2,7 @@
 
 import sys
 
-from curator_service.kit.spelling import let_print
+from curator_service.kit.spelling import UNREADABLE, let_print
 
 
 def main() -> None:
@@ -13,4 +13,10 @@ def main() -> None:
         sys.exit(f"curator needs the server's libraries ({error.name} is missing): pip install 'dp-curator[server]'")
     let_print(sys.stdout)
     let_print(sys.stderr, "backslashreplace")
-    app()
+    try:
+        app()
+    except UnicodeEncodeError as error:
+        if error.reason != "surrogates not allowed":  # so Python keeps the bytes of a word that it cannot read
+            raise
+        sys.stderr.write(f"error: {UNREADABLE}\n")
+        sys.exit(2)

@@ -40,7 +40,7 @@ from curator_service.kinds.registry import KINDS
 from curator_service.kit.db import PoolerError, SchemaError, is_absent, name_database
 from curator_service.kit.names import make_visible
 from curator_service.kit.problems import Problem
-from curator_service.kit.spelling import is_unicode
+from curator_service.kit.spelling import UNREADABLE, is_unicode
 from curator_service.ledger.chain.signing import SigningError
 from curator_service.ledger.service import PopulationError
 from curator_service.ledger.trust.anchor import AnchorError
@@ -119,6 +119,14 @@ def fail(message: str, status: int = 1) -> NoReturn:
     for line in message.splitlines():
         err.print(f"[red]error:[/red] {escape(line)}", highlight=False, soft_wrap=True)
     raise typer.Exit(status)
+
+
+def read_input(size: int | None = None) -> str:
+    """Read a line of standard input, or so much; what is not of its encoding ends the command."""
+    try:
+        return sys.stdin.readline() if size is None else sys.stdin.read(size)
+    except UnicodeDecodeError:
+        fail(UNREADABLE, status=2)
 
 
 @contextmanager

@@ -241,7 +241,7 @@ def show_report(name: str, as_json: AsJson = False) -> None:
         try:
             report = curator.datasets.report(dataset)
         except RowsUnreadable:
-            why = "its rows were renewed at a cut, an earlier version registered it, or its files are gone"
+            why = "its rows were renewed at a cut, or its files are gone"
             fail(f"dataset {name}: there is no report; {why}")
     if as_json:
         emit({"notice": NOTICE, "dataset": name, **report.render()}, as_json=True, table="")

@@ -1,13 +1,12 @@
 """Commands of principals and tokens."""
 
 import json
-import sys
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from curator_service.cli.common import AsJson, actor, emit, err, escape, open_curator
+from curator_service.cli.common import AsJson, actor, emit, err, escape, open_curator, read_input
 from curator_service.identity.oidc.faults import WORDS
 from curator_service.identity.policy import Role
 from curator_service.identity.repository import TokenRecord, sort_roles
@@ -138,7 +137,7 @@ def explain(as_json: AsJson = False) -> None:
     """Say why a token of an identity provider, on standard input, is not let in. Nothing of it is kept or logged."""
     with open_curator() as curator:
         assert curator.identity.providers is not None
-        found = curator.identity.providers.explain(sys.stdin.read(_TOKEN_MAX).strip())
+        found = curator.identity.providers.explain(read_input(_TOKEN_MAX).strip())
     verdict = "the token holds, and gives a role" if found.fault is None else f"{found.fault}: {WORDS[found.fault]}"
     table = Table("claim", "stated", "wanted", title="Verified" if found.is_signed else "Not verified")
     for name, stated, wanted in found.stated:

@@ -142,7 +142,6 @@ def restore(
         names = {chain.name: chain for chain in curator.ledger.list_chains()}
         curator.datasets.start()
         curator.identity.start()
-        curator.approvals.adopt()
         curator.versions.cut_due()  # before anything is released again; else the service does it when it starts
         permits = [permit for permit in curator.permits.list_permits() if not permit.ended_at]
     table = Table(

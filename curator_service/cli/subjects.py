@@ -19,6 +19,7 @@ from curator_service.cli.common import (
     err,
     fail,
     open_curator,
+    read_input,
     read_settings,
     refusals,
 )
@@ -219,7 +220,7 @@ def _ask() -> str:
     if sys.stdin.isatty():
         identifier: str = typer.prompt("identifier of the person", hide_input=True, err=True)
     else:
-        identifier = sys.stdin.readline().rstrip("\r\n")
+        identifier = read_input().rstrip("\r\n")
     if not identifier.strip():
         fail("no identifier was given; it is read from standard input, as the source of the rows writes it")
     return identifier

@@ -30,7 +30,9 @@ class RowMarks:
 
     def set(self, rows: IntArray) -> None:
         """Let rows count, by their numbers from 0."""
-        np.bitwise_or.at(self._bits, rows >> 3, np.uint8(1) << (rows & 7).astype(np.uint8))
+        places, bits = rows >> 3, (rows & 7).astype(np.uint8)
+        for bit in range(8):
+            self._bits[places[bits == bit]] |= np.uint8(1 << bit)
 
     def clear(self, rows: IntArray) -> None:
         """Let rows not count."""

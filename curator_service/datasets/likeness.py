@@ -19,7 +19,7 @@ import hmac
 import math
 import os
 import secrets
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -29,7 +29,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from curator_service.datasets import repository
-from curator_service.datasets.pseudonyms import CMAC, Pseudonymiser
+from curator_service.datasets.pseudonyms import Pseudonymiser
 from curator_service.datasets.repository import PAD, SealedSketch, Version
 from curator_service.datasets.sketch import NOBODY, Part, Sketch, Sketcher
 from curator_service.datasets.snapshot import Snapshot, Storage
@@ -65,15 +65,12 @@ class Marks:
     ----------
     digest, key_id : str
         The keyed digest of their values, and its key.
-    former : tuple of str
-        Digests that an earlier version of this service may have noted of the rows of before, under no dataset.
     sketches : tuple of SealedSketch
         One sketch, sealed several times: two that are stored look unlike.
     """
 
     digest: str
     key_id: str
-    former: tuple[str, ...]
     sketches: tuple[SealedSketch, ...] = field(repr=False)
 
 
@@ -103,7 +100,7 @@ class LikenessService:
             If the first private key is not here.
         """
         first = self._key_ids()[0]
-        people = Pseudonymiser(CMAC + first, self.keys.secret(first, "pseudonym"))
+        people = Pseudonymiser(first, self.keys.secret(first, "pseudonym"))
         return Sketcher(self.keys.secret(first, "sketch"), people)
 
     def record(self, connection: Connection, about: Version, digests: list[str], sketch: Sketch) -> None:
@@ -126,14 +123,11 @@ class LikenessService:
         """Encrypt a sketch under the newest key."""
         return self._seal(self._key_ids()[-1], about, sketch)
 
-    def mark(self, connection: Connection, about: Version, digest: str, sketch: Sketch, former: Sequence[str]) -> Marks:
-        """Return what a version's rows are recognised by; `former` are digests of the rows of before."""
-        key_id, unowned = self._key_ids()[-1], []
-        for known in repository.list_keys_of_snapshots(connection):
-            with suppress(SigningError):  # what is under a key that is not here was noted under the dataset, or stays
-                unowned += [self.key_digest(known, one) for one in former]
+    def mark(self, about: Version, digest: str, sketch: Sketch) -> Marks:
+        """Return what a version's rows are recognised by."""
+        key_id = self._key_ids()[-1]
         sealed = tuple(self.seal(about, sketch) for _ in range(_SEALED))
-        return Marks(self.key_digest(key_id, digest), key_id, tuple(unowned), sealed)
+        return Marks(self.key_digest(key_id, digest), key_id, sealed)
 
     def renew(
         self, connection: Connection, about: Version, marks: Marks, *, is_forgetting: bool, is_replaced: bool
@@ -146,7 +140,6 @@ class LikenessService:
         their pseudonyms, of which nobody could be erased any more.
         """
         held = repository.list_digests(connection, about.dataset_id)
-        repository.forget_unowned(connection, marks.former)
         _put_digests(connection, about, ({} if is_forgetting else held) | {marks.digest: marks.key_id})
         newest, *spare = marks.sketches
         kept = repository.list_present_sketches(connection, about)

@@ -48,7 +48,7 @@ class ChangeRow(Base):
 class SnapshotRow(Base):
     """Which population a file or a lattice belongs to: its keyed digest decides between two registrations.
 
-    Each dataset that has it notes it, and forgets its own; `dataset_id` is empty where an earlier version noted it.
+    Each dataset that has it notes it, and forgets its own.
     """
 
     __tablename__ = "snapshots"
@@ -71,12 +71,3 @@ class SketchRow(Base):
     version: Mapped[int] = mapped_column(primary_key=True)
     key_id: Mapped[str] = mapped_column(String(40))
     sealed: Mapped[str] = mapped_column(Text)
-
-
-class UnkeyedRow(Base):
-    """What an earlier version left of a dataset or a digest, until the curator starts with its keys and its rows."""
-
-    __tablename__ = "unkeyed"
-
-    id: Mapped[str] = mapped_column(String(64), primary_key=True)
-    content: Mapped[str] = mapped_column(Text)

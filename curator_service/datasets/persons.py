@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CTR
 
@@ -62,7 +62,7 @@ class Persons:
     def __init__(self, rows_max: int, keep_by: str | None = None, folder: Path | None = None) -> None:
         self._rows_max, self._keep_by = rows_max, keep_by
         self._nothing = np.empty((0, _WIDTH if keep_by is None else _WIDTH_ORDERED), np.uint64)
-        self._waiting = [self._nothing]
+        self._waiting, self._sorted = self._nothing, self._nothing
         self._held, self._rows = 0, 0
         self._spill = _Spill(folder, self._nothing.shape[1])
         self._keys = np.frombuffer(secrets.token_bytes(8 * 4096), np.uint64)
@@ -80,19 +80,19 @@ class Persons:
             Stored integers of every declared column.
         """
         count = len(pseudonyms)
-        rows = np.zeros((count, self._nothing.shape[1]), np.uint64)
+        if self._held + count >= len(self._waiting):
+            self._make_room(count)
+        rows = self._waiting[self._held : self._held + count]
         rows[:, :2] = pseudonyms.view(np.uint64).reshape(-1, 2)
         rows[:, _HASH] = hash_rows(stored, count)
         rows[:, _ROW] = self._tag(stored, count) & ~_ROW_BITS
         rows[:, _ROW] |= np.arange(self._rows, self._rows + count, dtype=np.uint64)
         if self._keep_by is not None:
             rows[:, _ORDER] = self._order(stored, self._keep_by)
-        self._waiting.append(rows)
         self._rows += count
         self._held += count
         if self._held > _HELD_ROWS:
-            self._spill.add(*_share_out(self._waiting))
-            self._waiting, self._held = [self._nothing], 0
+            self._spill.add(*self._share_out(), self._waiting)
 
     def find_counted(self, read_rows: ReadRows | None = None) -> RowMarks:
         """Return which rows count, by their numbers from 0 in the order in which they were taken in.
@@ -104,8 +104,8 @@ class Persons:
             have one hash.
         """
         marks, self.count = RowMarks(self._rows), 0
-        rows, bounds = _share_out(self._waiting)
-        self._waiting, self._held = [self._nothing], 0
+        rows, bounds = self._share_out()
+        self._waiting = self._nothing
         for share in range(_SHARES):
             kept, fresh, size = self._nothing, [self._nothing], 0
             for chunk in chain(self._spill.read(share), [rows[bounds[share] : bounds[share + 1]]]):
@@ -118,6 +118,21 @@ class Persons:
             marks.set(_number(kept))
         self._spill.close()
         return marks
+
+    def _make_room(self, count: int) -> None:
+        """Make room for batches of so many rows, and for the block more that encryption asks for."""
+        if self._held:
+            self._spill.add(*self._share_out(), self._waiting)
+        shape = (_HELD_ROWS + count + 1, self._nothing.shape[1])
+        self._waiting, self._sorted = np.zeros(shape, np.uint64), np.empty(shape, np.uint64)
+
+    def _share_out(self) -> tuple[_Hashes, IntArray]:
+        """Return the rows that wait, those of one share together and in order, and where each share begins."""
+        rows, self._held = self._waiting[: self._held], 0
+        shares = (rows[:, 0] % _SHARES).astype(np.uint8)
+        bounds = np.concatenate([[0], np.cumsum(np.bincount(shares, minlength=_SHARES))])
+        order = np.argsort(shares, kind="stable")
+        return rows.take(order, axis=0, out=self._sorted[: len(rows)], mode="clip"), bounds
 
     def _order(self, stored: Mapping[str, StoredArray], keep_by: str) -> _Hashes:
         values = stored[keep_by.removeprefix("-")]
@@ -182,14 +197,6 @@ def _find_persons(rows: _Hashes) -> npt.NDArray[np.bool_]:
     return begins
 
 
-def _share_out(waiting: list[_Hashes]) -> tuple[_Hashes, IntArray]:
-    """Return rows, those of one share together and in order, and where each share begins."""
-    rows = np.concatenate(waiting)
-    shares = (rows[:, 0] % _SHARES).astype(np.uint8)
-    bounds = np.concatenate([[0], np.cumsum(np.bincount(shares, minlength=_SHARES))])
-    return rows.take(np.argsort(shares, kind="stable"), axis=0), bounds
-
-
 class _Spill:
     """Rows in a file without a name, encrypted under a key that is nowhere else."""
 
@@ -199,12 +206,12 @@ class _Spill:
         self._file: IO[bytes] | None = None
         self._bounds: list[IntArray] = []
 
-    def add(self, rows: _Hashes, bounds: IntArray) -> None:
-        """Write rows, those of one share together."""
+    def add(self, rows: _Hashes, bounds: IntArray, work: _Hashes) -> None:
+        """Write rows, those of one share together; they are encrypted into `work`, which has a row more."""
         if self._file is None:
             self._file = TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115 -- it ends with this process
         start = self._bounds[-1][-1] if self._bounds else 0
-        content = memoryview(self._crypt(rows.data.cast("B"), start))
+        content = work.data.cast("B")[: self._start(start).update_into(rows.data.cast("B"), work.data.cast("B"))]
         while content:
             content = content[self._file.write(content) :]
         self._bounds.append(start + bounds)
@@ -216,18 +223,16 @@ class _Spill:
             start, count = bounds[share], bounds[share + 1] - bounds[share]
             self._file.seek(start * 8 * self._width)
             content = self._file.read(count * 8 * self._width)
-            yield np.frombuffer(self._crypt(content, start), np.uint64).reshape(-1, self._width)
+            yield np.frombuffer(self._start(start).update(content), np.uint64).reshape(-1, self._width)
 
     def close(self) -> None:
         """Give up the file."""
         if self._file is not None:
             self._file.close()
 
-    def _crypt(self, content: Any, start: int) -> bytes:
-        """Encrypt or decrypt what begins at a row: no two rows have the same place."""
-        first = int(start) * self._width // 2
-        crypted: bytes = Cipher(self._key, CTR(first.to_bytes(16))).encryptor().update(content)
-        return crypted
+    def _start(self, row: int) -> CipherContext:
+        """Begin to encrypt or decrypt at a row: no two rows have the same place."""
+        return Cipher(self._key, CTR((int(row) * self._width // 2).to_bytes(16))).encryptor()
 
 
 def to_arrow(pseudonyms: PseudonymArray) -> pa.Array:
@@ -240,24 +245,26 @@ def hash_rows(stored: Mapping[str, StoredArray], count: int) -> _Hashes:
     """Hash each row by itself: `mix` over its stored integers, columns in the order of their names."""
     hashes = np.zeros(count, dtype=np.uint64)
     for name in sorted(stored):
-        hashes = mix(hashes + stored[name].view(np.uint32))
+        hashes += stored[name].view(np.uint32)
+        mix(hashes)
     return hashes
 
 
 def mix(numbers: _Hashes) -> _Hashes:
-    """Spread numbers over 64 bits: one step of splitmix64 [1]_.
+    """Spread numbers over 64 bits, in place: one step of splitmix64 [1]_.
 
     References
     ----------
     .. [1] G. L. Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
     """
-    mixed = numbers + np.uint64(0x9E3779B97F4A7C15)
-    mixed ^= mixed >> np.uint64(30)
-    mixed *= np.uint64(0xBF58476D1CE4E5B9)
-    mixed ^= mixed >> np.uint64(27)
-    mixed *= np.uint64(0x94D049BB133111EB)
-    mixed ^= mixed >> np.uint64(31)
-    return mixed
+    shifted = np.empty_like(numbers)
+    numbers += np.uint64(0x9E3779B97F4A7C15)
+    numbers ^= np.right_shift(numbers, np.uint64(30), out=shifted)
+    numbers *= np.uint64(0xBF58476D1CE4E5B9)
+    numbers ^= np.right_shift(numbers, np.uint64(27), out=shifted)
+    numbers *= np.uint64(0x94D049BB133111EB)
+    numbers ^= np.right_shift(numbers, np.uint64(31), out=shifted)
+    return numbers
 
 
 def digest_rows(stored: Mapping[str, StoredArray], count: int) -> _Hashes:

@@ -1,12 +1,11 @@
 """Pseudonyms: who a stored row is of, for whoever has the curator's private key and the person's identifier.
 
 A pseudonym is AES-256-CMAC of the folded identifier under a secret of a private key of this curator: without the key
-nobody can try identifiers. Datasets of earlier versions keep theirs, which are HMAC-SHA256, cut to 16 bytes.
+nobody can try identifiers.
 Identifiers are not stored, or encrypted under a second key that is kept elsewhere, where the operator names one: see
 `reidentification`.
 """
 
-import hmac
 import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,8 +16,6 @@ import pyarrow as pa
 
 from curator_service.kit.cmac import Cmac
 
-CMAC = "cmac:"
-"""Stands before the id of a key whose pseudonyms are AES-256-CMAC; without it they are HMAC-SHA256."""
 SIZE = 16
 """Bytes of a pseudonym: two of 10⁹ persons have the same one with a probability below 10⁻¹⁹."""
 
@@ -32,7 +29,7 @@ class Pseudonymiser:
     Attributes
     ----------
     key_id : str
-        The private key whose secret it uses, and how: see `CMAC`.
+        The private key whose secret it uses; empty for one that is forgotten.
     secret : bytes
         32 bytes.
     """
@@ -43,7 +40,7 @@ class Pseudonymiser:
     @classmethod
     def for_once(cls) -> "Pseudonymiser":
         """Return one whose pseudonyms tell persons apart within one reading of rows."""
-        return Pseudonymiser(CMAC, secrets.token_bytes(32))
+        return Pseudonymiser("", secrets.token_bytes(32))
 
     def make(self, subjects: pa.Array) -> PseudonymArray:
         """Return the pseudonym of each folded identifier.
@@ -53,10 +50,7 @@ class Pseudonymiser:
         ndarray of void, shape (n,)
             16 bytes each.
         """
-        if self.key_id.startswith(CMAC):
-            return Cmac(self.secret).make(*find_texts(subjects))
-        digests = (hmac.digest(self.secret, who.encode(), "sha256")[:SIZE] for who in subjects.to_pylist())
-        return np.frombuffer(b"".join(digests), f"V{SIZE}")
+        return Cmac(self.secret).make(*find_texts(subjects))
 
     @property
     def keeps_identifiers(self) -> bool:

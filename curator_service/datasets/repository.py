@@ -2,14 +2,14 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from sqlalchemy import and_, bindparam, delete, exists, func, insert, or_, select, text, update
 
 from curator_service.datasets.manifest import Manifest
-from curator_service.datasets.models import ChangeRow, DatasetRow, SketchRow, SnapshotRow, UnkeyedRow
+from curator_service.datasets.models import ChangeRow, DatasetRow, SketchRow, SnapshotRow
 from curator_service.identity.models import GrantRow
 from curator_service.kit.caches import SizedCache
 from curator_service.kit.db import Connection, InsertIfAbsent, Statement
@@ -181,14 +181,8 @@ _OF_PRESENT_ROWS = and_(_OF_DATASET, SketchRow.version >= _REPLACED_WITH)
 _PRESENT_SKETCHES = Statement(
     select(SketchRow.version, SketchRow.key_id, SketchRow.sealed).where(_OF_PRESENT_ROWS).order_by(SketchRow.version)
 )
-_FORGET_SKETCHES = Statement(
-    # Below zero are those of rows that waited under an earlier version of this service.
-    delete(SketchRow).where(or_(_OF_PRESENT_ROWS, and_(_OF_DATASET, SketchRow.version < 0)))
-)
+_FORGET_SKETCHES = Statement(delete(SketchRow).where(_OF_PRESENT_ROWS))
 _FORGET_SNAPSHOTS = Statement(delete(SnapshotRow).where(SnapshotRow.dataset_id == bindparam("dataset_id")))
-_FORGET_SNAPSHOT = Statement(
-    delete(SnapshotRow).where(SnapshotRow.digest == bindparam("digest"), SnapshotRow.dataset_id == "")
-)
 _CUT = Statement(
     update(DatasetRow)
     .where(
@@ -257,15 +251,9 @@ _PUT_BACK_CHANGE = Statement(
     .where(ChangeRow.id == bindparam("change"))
     .values({field.name: bindparam(f"new_{field.name}") for field in fields(Change) if field.name != "id"})
 )
-_UNKEYED = Statement(select(UnkeyedRow.id, UnkeyedRow.content).order_by(UnkeyedRow.id))
-_COUNT_UNKEYED = Statement(select(func.count()).select_from(UnkeyedRow))
-_FORGET_UNKEYED = Statement(delete(UnkeyedRow).where(UnkeyedRow.id == bindparam("id")))
 _REGISTRATIONS_LOCK = 0x63757261746F72
 """The number of PostgreSQL's advisory lock that a registration holds until it is committed."""
 _LOCK_REGISTRATIONS = Statement(text(f"SELECT pg_advisory_xact_lock({_REGISTRATIONS_LOCK})"))
-_LOCK_UNKEYED = Statement(text("LOCK TABLE unkeyed IN ACCESS EXCLUSIVE MODE"))
-_EMPTY_UNKEYED = Statement(text("TRUNCATE unkeyed"))
-
 
 _MANIFESTS: SizedCache[Manifest] = SizedCache(2**26)
 
@@ -341,12 +329,6 @@ def put_digests(connection: Connection, dataset: "Version", digests: Mapping[str
     )
 
 
-def forget_unowned(connection: Connection, digests: Sequence[str]) -> None:
-    """Delete keyed digests that an earlier version noted under no dataset."""
-    for digest in digests:
-        _FORGET_SNAPSHOT.execute(connection, digest=digest)
-
-
 def list_keys_of_snapshots(connection: Connection) -> list[str]:
     """Return the keys under which there are digests."""
     return [row[0] for row in _KEYS_OF_SNAPSHOTS.all(connection)]
@@ -385,22 +367,6 @@ def list_present_sketches(connection: Connection, about: Version) -> list[Sealed
 def forget_sketches(connection: Connection, dataset_id: str) -> None:
     """Delete the sketches of the rows that a dataset had until now, not those of rows that were replaced before."""
     _FORGET_SKETCHES.execute(connection, dataset_id=dataset_id)
-
-
-def list_unkeyed(connection: Connection) -> dict[str, str]:
-    """Return what an earlier version left."""
-    return dict(_UNKEYED.all(connection))
-
-
-def forget_unkeyed(connection: Connection, ids: list[str]) -> None:
-    """Delete what was taken over. On PostgreSQL an empty table also gets a new file: the old one holds what it held."""
-    on_postgres = connection.dialect.name == "postgresql"
-    if on_postgres:
-        _LOCK_UNKEYED.execute(connection)  # or two workers that delete, and then empty the table, wait for each other
-    for name in ids:
-        _FORGET_UNKEYED.execute(connection, id=name)
-    if on_postgres and _COUNT_UNKEYED.first(connection) == (0,):
-        _EMPTY_UNKEYED.execute(connection)
 
 
 def lock_registrations(connection: Connection) -> None:

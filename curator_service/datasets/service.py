@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from curator_service.approvals import repository as proposals
 from curator_service.approvals.repository import OPEN, ROWS, Proposal
 from curator_service.approvals.service import record_proposed
-from curator_service.datasets import former, repository
+from curator_service.datasets import repository
 from curator_service.datasets.engines.base import RowKernel
 from curator_service.datasets.likeness import Compared, LikenessService
 from curator_service.datasets.manifest import Manifest, load_manifest
@@ -26,7 +26,7 @@ from curator_service.datasets.rewriting import list_rows
 from curator_service.datasets.same_people import Tries, choose
 from curator_service.datasets.sketch import Part
 from curator_service.datasets.snapshot import About, Registered, Snapshot, Storage
-from curator_service.datasets.sources.base import IngestError, Progress, Source
+from curator_service.datasets.sources.base import Progress, Source
 from curator_service.datasets.sources.opening import open_source
 from curator_service.datasets.subjects import make_pseudonymiser
 from curator_service.identity.policy import Objects
@@ -401,7 +401,7 @@ class DatasetService:
         return None
 
     def start(self) -> list[str]:
-        """Take over what an earlier version left, remove what a killed process left, and say which rows are lost.
+        """Remove what a killed process left, and say which rows are lost.
 
         Call it when the ledger was found to hold, and before anything is registered.
 
@@ -413,55 +413,12 @@ class DatasetService:
         try:
             for name in self.storage.sweep(self.list_folders):
                 log.warning("removed %s: rows of a registration or a restore that did not end", name)
-            self._take_over(self.list_all())
-        except (SigningError, OSError) as error:
+        except OSError as error:
             log.error("what was left of earlier is still there: %s", error)  # noqa: TRY400 -- the message says it all
         faults = self.list_faults()
         for fault in faults:
             log.error("%s", fault)
         return faults
-
-    def _take_over(self, known: list[Dataset]) -> None:
-        with self.database.read() as connection:
-            unkeyed = {name: json.loads(text) for name, text in repository.list_unkeyed(connection).items()}
-            sketched = {sketch.dataset_id for sketch in repository.list_sketches(connection) if sketch.sealed}
-        for dataset in known:
-            if dataset.is_retired:
-                continue
-            self._convert(dataset, unkeyed.get(dataset.id, {}))
-            if dataset.id in unkeyed or dataset.id not in sketched:
-                self._take_over_one(dataset)
-        digests = {digest: left["population"] for digest, left in unkeyed.items() if "population" in left}
-        if digests:
-            with self.database.begin() as connection:
-                for digest, population in digests.items():
-                    self.likeness.record_digest(connection, digest, population)
-                repository.forget_unkeyed(connection, list(digests))
-        if unkeyed:
-            self.database.forget_deleted()
-
-    def _convert(self, dataset: Dataset, noted: dict[str, Any]) -> None:
-        """Write rows of an earlier version as this one has them; what was noted of them may be in the database."""
-        folder = self.storage.root / dataset.folder
-        if not former.is_former(folder):
-            return
-        try:
-            with self.storage.alone(), suppress(RowsUnreadable):  # told as a fault, and tried again at the next start
-                kept = noted if noted.get("nonce") else None
-                if former.is_former(folder) and former.convert(folder, dataset.manifest, kept):
-                    log.info("dataset %s: its rows are stored as this version stores them", dataset.name)
-        except (IngestError, OSError) as error:
-            log.error("its rows are not yet stored as this version stores them: %s", error)  # noqa: TRY400 -- of no row
-
-    def _take_over_one(self, dataset: Dataset) -> None:
-        try:
-            sketch = self.storage.sketch(dataset.folder, dataset.manifest, self.likeness.sketcher())
-            digests = [part.values_digest for part in self.storage.about(dataset.folder).parts]
-        except RowsUnreadable:
-            return  # it is told as a fault, and tried again at the next start
-        with self.database.begin() as connection:
-            self.likeness.record(connection, Version(dataset.id, dataset.population, dataset.version), digests, sketch)
-            repository.forget_unkeyed(connection, [dataset.id])
 
     def list_faults(self) -> list[str]:
         """Return one sentence for each dataset whose rows, or those that wait, are gone or not what was written."""
@@ -490,10 +447,6 @@ class DatasetService:
         """Tell whether stored rows and sums are, number by number, those that were registered, if it has any."""
         if dataset.is_retired:
             return True
-        folder = self.storage.root / dataset.folder
-        if former.is_former(folder):  # a start writes them anew, and nothing starts under a seal
-            with self.storage.writing():
-                return former.holds(folder, dataset.manifest, dataset.commitment)
         return self.storage.holds(dataset.folder, dataset.manifest, dataset.commitment)
 
     def is_renewed(self, dataset: Dataset) -> bool:
@@ -508,7 +461,7 @@ class DatasetService:
         Raises
         ------
         RowsUnreadable
-            Also if there is none: earlier versions wrote none.
+            Also if there is none.
         """
         return self.storage.report(dataset.folder)
 

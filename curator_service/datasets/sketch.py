@@ -50,8 +50,6 @@ _SUBJECTS_WORDS = 1 + _WORKING
 """Of the kept persons, as they are written: no multiple of what a column takes."""
 _PENDING = 2**15
 """Small tokens that wait to be sorted together: each sort costs as much as thousands of them."""
-_TILE_ROWS = 12_500
-"""Rows whose codes, blocks and images stay in a processor's cache."""
 _PAIRED_COLUMNS = 16
 _ALONE_BITS, _PAIRED_BITS = 20, 8
 _SHARED_MAX = 8
@@ -137,23 +135,18 @@ class _Keyed:
     def __init__(self, secret: bytes, purpose: bytes) -> None:
         key = hmac.digest(secret, b"curator-sketch:1:" + purpose, "sha256")[:16]
         self._cipher = Cipher(AES(key), ECB()).encryptor()  # noqa: S305 -- of single blocks, as a permutation
-        self._blocks = np.empty((_TILE_ROWS, 2), "<u8")
-        self._images = np.empty((_TILE_ROWS + 1, 2), "<u8")  # what is encrypted into asks for one block more
+        self._blocks = np.empty((0, 2), "<u8")
 
     def find_small(self, one: Codes, other: Codes, limit: np.uint64) -> tuple[Codes, npt.NDArray[np.intp]]:
         """Return the tokens of pairs, whatever their order, that are below a limit, and in which rows they are."""
-        found, rows = [np.empty(0, np.uint64)], [np.empty(0, np.intp)]
-        for start in range(0, len(one), _TILE_ROWS):
-            ours, theirs = one[start : start + _TILE_ROWS], other[start : start + _TILE_ROWS]
-            blocks = self._blocks[: len(ours)]
-            np.minimum(ours, theirs, out=blocks[:, 0])
-            np.maximum(ours, theirs, out=blocks[:, 1])
-            self._cipher.update_into(blocks.data.cast("B"), self._images.data.cast("B"))
-            tokens = self._images[: len(ours), 0]
-            small = np.flatnonzero(tokens < limit)
-            found.append(tokens[small])
-            rows.append(small + start)
-        return np.concatenate(found), np.concatenate(rows)
+        if len(one) >= len(self._blocks):
+            self._blocks = np.empty((len(one) + 1, 2), "<u8")  # what is encrypted into asks for one block more
+        blocks, content = self._blocks[: len(one)], self._blocks.data.cast("B")
+        np.minimum(one, other, out=blocks[:, 0])
+        np.maximum(one, other, out=blocks[:, 1])
+        self._cipher.update_into(content[: blocks.nbytes], content)  # in place, which OpenSSL allows
+        small = np.flatnonzero(blocks[:, 0] < limit)
+        return blocks[small, 0], small
 
 
 @dataclass(slots=True)

@@ -403,7 +403,7 @@ class Storage:
         Raises
         ------
         RowsUnreadable
-            Also if there is none: earlier versions wrote none.
+            Also if there is none.
         """
         try:
             return Report.read(json.loads((self.root / dataset_id / REPORT).read_bytes()))
@@ -585,7 +585,8 @@ def write_part(
         if key_id is not None and not writer.rows:
             writer.add_subjects(key_id, np.empty(0, dtype=f"V{SIZE}"))
         part = writer.finish(find_counted(writer.read))
-    np.save(part.gram_path(folder), _sum_gram(tiles_of(folder, part, names), manifest), allow_pickle=False)
+    summed = tiles_of(folder, part, [column.name for column in manifest.cacheable])
+    np.save(part.gram_path(folder), _sum_gram(summed, manifest), allow_pickle=False)
     part.gram_path(folder).chmod(0o600)
     sync(part.gram_path(folder))
     sync(folder)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from curator_service.datasets.batches import MARK
-from curator_service.datasets.pseudonyms import CMAC, SIZE, Pseudonymiser
+from curator_service.datasets.pseudonyms import SIZE, Pseudonymiser
 from curator_service.datasets.reidentification import (
     ReversiblePseudonymiser,
     SubjectKey,
@@ -56,21 +56,20 @@ def make_pseudonymiser(keys: KeyRing, key_id: str | None = None) -> Pseudonymise
     SigningError
         If the private key is not here.
     """
-    key_id = CMAC + keys.list_keys()[-1].key_id if key_id is None else key_id
-    private_key = key_id.removeprefix(CMAC)
-    secret = keys.secret(private_key, "pseudonym" if key_id.startswith(CMAC) else "subject")
+    key_id = keys.list_keys()[-1].key_id if key_id is None else key_id
+    secret = keys.secret(key_id, "pseudonym")
     if keys.subject_key_file is None:
         return Pseudonymiser(key_id, secret)
     return ReversiblePseudonymiser(key_id, secret, key_file=keys.subject_key_file)
 
 
 def make_pseudonyms(keys: KeyRing, identifier: str) -> dict[str, bytes]:
-    """Return a person's pseudonyms under each private key that is here, by the key's id and how it is used."""
+    """Return a person's pseudonyms under each private key that is here, by the key's id."""
     folded = pa.array([fold_identifier(identifier)])
     found = {}
-    for key_id in (prefix + key.key_id for key in keys.list_keys() for prefix in ("", CMAC)):
+    for key in keys.list_keys():
         with suppress(SigningError):
-            found[key_id] = bytes(make_pseudonymiser(keys, key_id).make(folded)[0])
+            found[key.key_id] = bytes(make_pseudonymiser(keys, key.key_id).make(folded)[0])
     return found
 
 
@@ -84,7 +83,7 @@ def find_person(
     storage : Storage
     keys : KeyRing
     datasets : list of Dataset
-        Those without pseudonyms, as every one of before they were kept, are passed over: see `tells_persons_apart`.
+        Those without pseudonyms are passed over: see `tells_persons_apart`.
     identifier : str
         As the source wrote it; letter case, spaces and invisible characters do not matter. Tabs stand between the
         identifiers of a subject of several columns.

@@ -20,7 +20,6 @@ from curator_service.datasets import repository
 from curator_service.datasets.erasures import ErasureLog, is_signed, sign
 from curator_service.datasets.likeness import Marks
 from curator_service.datasets.parts import RowsUnreadable
-from curator_service.datasets.pseudonyms import CMAC
 from curator_service.datasets.repository import (
     APPEND,
     ERASE,
@@ -444,9 +443,7 @@ class VersionService:
                 if part.subjects is None:
                     continue
                 if part.subjects[0] not in pseudonyms:
-                    raise SigningError(
-                        f"the private key {part.subjects[0].removeprefix(CMAC)} is not here; persons are under it"
-                    )
+                    raise SigningError(f"the private key {part.subjects[0]} is not here; persons are under it")
                 pseudonym = np.void(pseudonyms[part.subjects[0]])
                 if (part.read_subjects(self.storage.root / name) == pseudonym).any():
                     return True
@@ -513,12 +510,8 @@ class VersionService:
         done = (*self._list_erasures(dataset), *(change.id for change in waiting if change.act == ERASE))
         about = About(written.persons, (written.part,), secrets.token_hex(32), version, done)
         self.storage.describe(folder, about)
-        former: list[str] = []
-        with suppress(RowsUnreadable):
-            former = [part.values_digest for part in self.storage.about(dataset.folder).parts]
-        with self.database.read() as connection:
-            of = Version(dataset.id, dataset.population, version)
-            marks = self.datasets.likeness.mark(connection, of, written.part.values_digest, written.sketch, former)
+        of = Version(dataset.id, dataset.population, version)
+        marks = self.datasets.likeness.mark(of, written.part.values_digest, written.sketch)
         return _Prepared(about.commitment, marks, tuple(waiting))
 
     def _rewrite(self, dataset: Dataset, folder: str, waiting: list[Change]) -> Rewritten:

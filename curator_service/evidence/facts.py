@@ -15,7 +15,7 @@ from curator_service.ledger.chain.keys import PublicKey
 from curator_service.ledger.repository import Population
 
 CURATOR = "curator"
-"""The actor of entries that nobody asked for: those that take over what an earlier version granted."""
+"""The actor of entries that nobody asked for, such as a cut."""
 
 
 @dataclass(frozen=True)

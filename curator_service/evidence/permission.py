@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from curator_service.evidence import words
-from curator_service.evidence.facts import CURATOR, Entry, Evidence
+from curator_service.evidence.facts import Entry, Evidence
 from curator_service.evidence.layout import facts_table, show_declared, show_time, table
 from curator_service.evidence.people import describe_actor
 from curator_service.kit.html import Markup, element, fill, join, said
@@ -65,14 +65,10 @@ def _in_force(evidence: Evidence, terms: Entry) -> list[Entry]:
 def _act(entry: Entry) -> str:
     if not entry.says["people"]:
         return "ended"
-    if "adopts" in entry.says:
-        return "taken over from an earlier version"
     return "granted" if entry.says["version"] == 1 else f"changed to version {entry.says['version']}"
 
 
 def _alone(entries: Sequence[Entry]) -> str:
-    if any(entry.says["approved_by"] == CURATOR for entry in entries):
-        return "What an earlier version of the curator had granted was taken over at an upgrade, and nobody was asked."
     if all(entry.says["actor"] == entry.says["approved_by"] for entry in entries):
         return "One person alone did this, at the machine or as a privacy officer who only restricted it."
     return "Whatever lets anybody do more was approved by a second person, who does not gain by it."

@@ -107,16 +107,6 @@ class Attestation:
         self._successors: dict[str, list[str]] = {}
         self._tokens: dict[str, _Issued] = {}
 
-    @property
-    def has_begun(self) -> bool:
-        """Whether there is a register, as far as this process has read."""
-        return self._after > 0
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nobody is registered: there is no register, or one that a restore has just begun anew."""
-        return not self._people
-
     def refresh(self) -> None:
         """Read what was written since the last time."""
         with self._lock:
@@ -129,14 +119,9 @@ class Attestation:
                 self._after = last
 
     def restrict(self, record: TokenRecord, moment: str) -> TokenRecord | None:
-        """Return a token as far as the register attests it, or None.
-
-        Without a register, as before the first start of this version, tables are all that there is.
-        """
+        """Return a token as far as the register attests it, or None."""
         if time.monotonic() - self._read_at > REREAD_S or not self._covers(record):
             self.refresh()
-        if not self.has_begun:
-            return record
         issued = self._tokens.get(record.id)
         if (
             issued is None
@@ -155,7 +140,7 @@ class Attestation:
         is_old = time.monotonic() - self._read_at > REREAD_S
         if is_old or not principal.roles <= self.roles_of(principal.id):
             self.refresh()
-        return principal.roles & self.roles_of(principal.id) if self.has_begun else principal.roles
+        return principal.roles & self.roles_of(principal.id)
 
     def find(self, principal_id: str) -> Known | None:
         """Return what the register says of a principal; None if it knows none of this id."""

@@ -25,8 +25,8 @@ class PrincipalRow(Base):
 class TokenRow(Base):
     """A bearer token: its public id and the hash of its secret, never the secret.
 
-    `scopes` are the roles that it may act with, as in `PrincipalRow.roles`, and ``read`` if it may only look; empty for
-    all of its holder's, as earlier versions made them. `replaced_by` is the token that a rotation made of it.
+    `scopes` are the roles that it may act with, as in `PrincipalRow.roles`, and ``read`` if it may only look.
+    `replaced_by` is the token that a rotation made of it.
     """
 
     __tablename__ = "tokens"
@@ -60,10 +60,7 @@ class PermitRow(Base):
 
 
 class GrantRow(Base):
-    """That an analyst may see a dataset, and request releases of it under a permit.
-
-    `permit_id` is empty where an earlier version granted it, until the curator starts.
-    """
+    """That an analyst may see a dataset, and request releases of it under a permit."""
 
     __tablename__ = "grants"
 

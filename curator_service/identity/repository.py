@@ -91,28 +91,27 @@ class Scopes:
 
     Attributes
     ----------
-    roles : frozenset of Role or None
-        None for all of its holder's, whatever they become: what earlier versions made.
+    roles : frozenset of Role
     read_only : bool
     """
 
-    roles: frozenset[Role] | None
+    roles: frozenset[Role]
     read_only: bool = False
 
     @classmethod
     def read(cls, text: str) -> "Scopes":
         """Read them as they are stored."""
         names = [name for name in text.split(",") if name]
-        return cls(frozenset(Role(name) for name in names if name != READ) or None, READ in names)
+        return cls(frozenset(Role(name) for name in names if name != READ), READ in names)
 
     @property
     def names(self) -> list[str]:
         """As they are stored and written into the register."""
-        return [*sort_roles(self.roles or ()), *([READ] if self.read_only else [])]
+        return [*sort_roles(self.roles), *([READ] if self.read_only else [])]
 
     def restrict(self, roles: frozenset[Role]) -> frozenset[Role]:
         """Return those of a holder's roles that the token may act with."""
-        return roles if self.roles is None else roles & self.roles
+        return roles & self.roles
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +123,8 @@ class TokenRecord:
     secret_hash: str
     created_at: str
     expires_at: str
+    scopes: Scopes
     revoked_at: str | None = None
-    scopes: Scopes = Scopes(None)
     replaced_by: str = ""
     revoked_by: str = ""
     last_used_at: str | None = None
@@ -298,8 +297,8 @@ def _record(row: tuple[Any, ...]) -> TokenRecord:
         secret_hash,
         created_at,
         expires_at,
-        revoked_at,
         Scopes.read(scopes),
+        revoked_at,
         replaced_by,
         revoked_by,
         used_at,

@@ -2,7 +2,7 @@
 
 import secrets
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from http import HTTPStatus
@@ -431,7 +431,7 @@ class IdentityService:
         """
         if self.attestation.name_of(principal.id) != principal.name:
             self.attestation.refresh()
-        if self.attestation.has_begun and self.attestation.name_of(principal.id) != principal.name:
+        if self.attestation.name_of(principal.id) != principal.name:
             raise IdentityError(f"the register does not give the name {principal.name!r} to whom the table gives it")
 
     def _derive(self, principal_id: str, key: str | None) -> Token | None:
@@ -817,10 +817,7 @@ class IdentityService:
     # --- The register
 
     def start(self) -> None:
-        """Write into the register what an earlier version left in tables, and what was revoked under a seal."""
-        self.attestation.refresh()
-        if self.attestation.is_empty:
-            self._adopt(self.list_principals(), self.list_tokens())
+        """Write into the register what was revoked under a seal."""
         self.settle()
 
     def settle(self) -> None:
@@ -835,20 +832,6 @@ class IdentityService:
                     said = {"actor": token.revoked_by, "time": timestamp(self.now()), "token": token.id}
                     unit.act("token-revoked", said | {"holder": token.principal.name})
             self.attestation.refresh()
-
-    def _adopt(self, principals: Sequence[Principal], tokens: Sequence[TokenRecord]) -> None:
-        if not principals:
-            return
-        moment = timestamp(self.now())
-        before = {"reason": "made before there was a register"}
-        with self.acts.unit() as unit:
-            for principal in principals:
-                issuer = {"issuer": principal.issuer} if principal.issuer else {}
-                _record_principal(unit, principal, "curator", moment, before | issuer)
-            for token in tokens:
-                revoked = {"revoked": token.revoked_at} if token.revoked_at else {}
-                unit.act("token", _token_payload(token, "curator", moment) | before | revoked)
-        self.attestation.refresh()
 
     def _issue(
         self, unit: ActsUnit, token: Token, record: TokenRecord, actor: str, said: Mapping[str, Any] | None = None

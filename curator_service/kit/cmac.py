@@ -56,7 +56,7 @@ class Cmac:
         every = np.ndarray((len(content) + 1,), f"V{_BLOCK}", held.data, strides=(1,))
         lengths = ends - starts
         counts = np.maximum(-(-lengths // _BLOCK), 1)
-        made = np.empty((len(starts), 2), np.uint64)
+        made = np.empty(len(starts), every.dtype)
         for count in np.flatnonzero(np.bincount(counts)):
             of_count = np.flatnonzero(counts == count)
             for rows in np.split(of_count, range(_TILE, len(of_count), _TILE)):
@@ -66,8 +66,8 @@ class Cmac:
                     places = places + _BLOCK
                 left = ends[rows] - places
                 last = _halve(every[places]) & self._kept.take(left, axis=0)
-                made[rows] = self._encrypt(state ^ last ^ self._added.take(left, axis=0))
-        return made.view(f"V{_BLOCK}")[:, 0]
+                made[rows] = self._encrypt(state ^ last ^ self._added.take(left, axis=0)).view(every.dtype)[:, 0]
+        return made
 
     def _encrypt(self, blocks: _Halves) -> _Halves:
         images = np.empty((len(blocks) + 1, 2), np.uint64)  # what is encrypted into asks for one block more

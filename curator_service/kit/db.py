@@ -440,14 +440,6 @@ class Database:
         if self.is_sqlite and self.url.database:
             Path(self.url.database).chmod(0o600)
 
-    def downgrade(self, revision: str) -> None:
-        """Bring the schema back to an earlier revision."""
-        with self._writer.connect() as connection:
-            config = _migration_config()
-            config.attributes["connection"] = connection
-            command.downgrade(config, revision)
-            connection.commit()
-
     def write_back(self) -> None:
         """Bring what the embedded database's log holds into its file, as far as that waits for nobody."""
         if self.is_sqlite:
@@ -642,13 +634,7 @@ def check_revision(revision: str) -> None:
     ------
     SchemaError
     """
-    known = _known_revisions()
-    if revision < min(known):
-        raise SchemaError(
-            f"the database's schema, revision {revision}, is older than the first that was released, and nothing leads "
-            "on from it: start with an empty database and data folder"
-        )
-    if revision not in known:
+    if revision not in _known_revisions():
         raise SchemaError(
             f"the database's schema, revision {revision}, is that of a newer version, which this one cannot read: "
             "run the newer version, or restore a backup of this one"

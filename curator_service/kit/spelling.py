@@ -20,6 +20,7 @@ _SPELLED = """
 """
 GLYPHS = dict(zip(_SPELLED.split()[::2], _SPELLED.split()[1::2], strict=True)) | {"\u0302": "hat"}
 SUPERSCRIPTS = dict(zip("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789", strict=True))
+UNREADABLE = "some words are not of this console's encoding: set PYTHONUTF8=1, or a locale such as C.UTF-8"
 
 
 def _spell(error: UnicodeError) -> tuple[str, int]:
@@ -60,7 +61,9 @@ def spell(text: str, encoding: str) -> str:
     return text if text.isascii() else text.encode(encoding, HANDLER).decode(encoding)
 
 
-def let_print(stream: TextIO | None, instead_of: str = "strict") -> None:
+def let_print(stream: TextIO | None, *instead_of: str) -> None:
     """Let a stream spell what its encoding lacks, where it would raise `UnicodeEncodeError` or write an escape."""
-    if isinstance(stream, io.TextIOWrapper) and stream.errors == instead_of and not is_unicode(stream):
+    # Python's own for standard output; the second one in the locale C.
+    replaced = instead_of or ("strict", "surrogateescape")
+    if isinstance(stream, io.TextIOWrapper) and stream.errors in replaced and not is_unicode(stream):
         stream.reconfigure(errors=HANDLER)

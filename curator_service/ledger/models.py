@@ -35,7 +35,6 @@ class PopulationRow(Base):
 class ShareRow(Base):
     """What one permit has of an account, and until when; it is locked after the account.
 
-    `scope` is ``permit``; ``analyst`` or ``project`` where an earlier version counted, until a permit takes it over.
     `expires_at` is empty for a permit without an end; a permit that was ended has the moment in which it was.
     """
 
@@ -46,8 +45,7 @@ class ShareRow(Base):
     )
 
     population: Mapped[str] = mapped_column(ForeignKey("populations.name"), primary_key=True)
-    scope: Mapped[str] = mapped_column(String(16), primary_key=True)
-    label: Mapped[str] = mapped_column(String(63), primary_key=True)
+    permit_id: Mapped[str] = mapped_column(String(32), primary_key=True)
     limit_units: Mapped[int | None] = mapped_column(BigInteger)
     expires_at: Mapped[str] = mapped_column(String(32), default="", server_default="")
     posted_units: Mapped[int] = mapped_column(BigInteger, default=0)
@@ -117,7 +115,7 @@ class SealRow(Base):
 
     __tablename__ = "seal"
 
-    id: Mapped[int] = mapped_column(Integer, primary_key=True)
+    id: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
     reason: Mapped[str] = mapped_column(Text)
     sealed_at: Mapped[str] = mapped_column(String(32))
 

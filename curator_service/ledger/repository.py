@@ -28,7 +28,7 @@ from sqlalchemy.sql.functions import FunctionElement
 from curator_service.identity.models import GrantRow
 from curator_service.kit.db import Connection, InsertIfAbsent, Statement
 from curator_service.ledger.chain.entries import StoredEntry
-from curator_service.ledger.chain.verification import FOR_EVER, PERMIT, REGISTER, USING_KINDS, Charged, Share
+from curator_service.ledger.chain.verification import FOR_EVER, REGISTER, USING_KINDS, Charged, Share
 from curator_service.ledger.models import SEAL_ID, LedgerEntryRow, PopulationRow, SealRow, ShareRow, SpendingRow
 from curator_service.privacy.accountant import ACCOUNTANTS, Accountant, Amount
 from curator_service.privacy.adjacency import Adjacency
@@ -197,9 +197,8 @@ IS_PERMITTED = or_(
     ShareRow.expires_at == FOR_EVER,
     and_(ShareRow.expires_at > bindparam("moment"), ShareRow.expires_at > ThisMoment()),
 )
-_THIS_SHARE = (_THIS_POPULATION := ShareRow.population == bindparam("population")) & (
-    (ShareRow.scope == PERMIT) & (ShareRow.label == bindparam("permit"))
-)
+_THIS_POPULATION = ShareRow.population == bindparam("population")
+_THIS_SHARE = and_(_THIS_POPULATION, ShareRow.permit_id == bindparam("permit"))
 _SETTLED = {"posted_units": ShareRow.posted_units + _POSTED, "pending_units": ShareRow.pending_units + _PENDING}
 # Beside I1, and in the same way: the database decides whether a permit lets this be charged, now.
 _MOVE_SHARE = Statement(
@@ -244,15 +243,8 @@ _SET_SHARE = Statement(
 )
 _CLEAR_SHARES = Statement(update(ShareRow).where(_THIS_POPULATION).values(pending_units=literal(0)))
 _SHARE = (ShareRow.limit_units, ShareRow.posted_units, ShareRow.pending_units, ShareRow.expires_at)
-_SHARES = Statement(
-    select(ShareRow.scope, ShareRow.label, *_SHARE).where(_THIS_POPULATION).order_by(ShareRow.scope, ShareRow.label)
-)
+_SHARES = Statement(select(ShareRow.permit_id, *_SHARE).where(_THIS_POPULATION).order_by(ShareRow.permit_id))
 _FIND_SHARE = Statement(select(*_SHARE).where(_THIS_SHARE))
-_TAKE_OVER_SHARE = Statement(
-    update(ShareRow)
-    .where(_THIS_POPULATION, ShareRow.scope == bindparam("from_scope"), ShareRow.label == bindparam("from_label"))
-    .values(scope=PERMIT, label=bindparam("permit"), pending_units=_PENDING)
-)
 
 
 class _AddSpending(Statement):
@@ -457,8 +449,7 @@ def set_share(connection: Connection, population: str, permit: str, *, units: in
     _OPEN_SHARE.execute(
         connection,
         population=population,
-        scope=PERMIT,
-        label=permit,
+        permit_id=permit,
         limit_units=None,
         expires_at=FOR_EVER,
         posted_units=0,
@@ -466,26 +457,6 @@ def set_share(connection: Connection, population: str, permit: str, *, units: in
     )
     changed = _SET_SHARE.changed(connection, population=population, permit=permit, units=units, expires=expires_at)
     return changed == 1
-
-
-def adopt_share(
-    connection: Connection, population: str, permit: str, share: Share, taken_from: tuple[str, str]
-) -> None:
-    """Begin a permit with what an earlier version counted for an analyst or a project."""
-    scope, label = taken_from
-    taken = {"from_scope": scope, "from_label": label, "permit": permit, "pending": share.pending}
-    if _TAKE_OVER_SHARE.changed(connection, population=population, **taken) == 1:  # nobody may delete a share
-        return
-    _OPEN_SHARE.execute(
-        connection,
-        population=population,
-        scope=PERMIT,
-        label=permit,
-        limit_units=share.limit,
-        expires_at=share.expires_at,
-        posted_units=share.posted,
-        pending_units=share.pending,
-    )
 
 
 def clear_pending(connection: Connection, population: str) -> None:
@@ -499,11 +470,9 @@ def find_share(connection: Connection, population: str, permit: str) -> Share | 
     return None if row is None else Share(*row)
 
 
-def list_shares(connection: Connection, population: str) -> dict[tuple[str, str], Share]:
-    """Return every share of an account, by scope and label."""
-    return {
-        (scope, label): Share(*amounts) for scope, label, *amounts in _SHARES.all(connection, population=population)
-    }
+def list_shares(connection: Connection, population: str) -> dict[str, Share]:
+    """Return every share of an account, by permit."""
+    return {permit: Share(*amounts) for permit, *amounts in _SHARES.all(connection, population=population)}
 
 
 def add_spending(connection: Connection, population: str, charged: Charged, units: int, *, charges: int = 1) -> None:

@@ -197,8 +197,6 @@ class LimitEntry(Entry):
     kind: Literal["limit"]
     reason: str
     approved_by: str
-    scope: Literal["analyst", "project"] = left_out()
-    label: str = left_out()
     proposal: ProposalId = left_out()
 
 
@@ -218,8 +216,6 @@ class PermitEntry(Entry):
     approved_by: str
     permit_limit: Digits = left_out()
     expires_at: Moment = left_out()
-    adopts: Annotated[list[str], Field(description="The share of an earlier version that it takes over")] = left_out()
-    adopted_pending: Digits = left_out()
     proposal: ProposalId = left_out()
 
 

@@ -10,7 +10,6 @@ from sqlalchemy.orm import aliased
 from curator_service.datasets.models import DatasetRow
 from curator_service.identity.models import GrantRow, PermitRow, PrincipalRow
 from curator_service.kit.db import Connection, InsertIfAbsent, Statement
-from curator_service.ledger.chain.verification import PERMIT
 from curator_service.ledger.models import ShareRow, SpendingRow
 from curator_service.ledger.repository import IS_PERMITTED
 
@@ -92,8 +91,7 @@ _USES = Statement(
         ShareRow,
         and_(
             ShareRow.population == DatasetRow.population,
-            ShareRow.scope == PERMIT,
-            ShareRow.label == GrantRow.permit_id,
+            ShareRow.permit_id == GrantRow.permit_id,
         ),
     )
     .where(GrantRow.principal_id == bindparam("principal"), GrantRow.dataset_id == bindparam("dataset"))
@@ -108,15 +106,6 @@ _GRANTS = Statement(
     .join(_dataset, _dataset.id == GrantRow.dataset_id)
     .order_by(_person.name, _dataset.name, GrantRow.permit_id)
 )
-_LEFT = Statement(
-    select(GrantRow.principal_id, _person.name, GrantRow.dataset_id, _dataset.name, _dataset.population)
-    .join(_person, _person.id == GrantRow.principal_id)
-    .join(_dataset, _dataset.id == GrantRow.dataset_id)
-    .where(GrantRow.permit_id == "")
-    .order_by(GrantRow.principal_id, GrantRow.dataset_id)
-)
-
-
 _SUMMED_BY: dict[str, Any] = {
     "analyst": func.coalesce(PrincipalRow.name, SpendingRow.principal_id),
     "project": SpendingRow.project,
@@ -241,13 +230,3 @@ def write_permit(connection: Connection, record: PermitRecord, uses: list[tuple[
     ]
     _ADD_GRANT.execute_each(connection, rows)  # a hundred people and a hundred datasets, and the accounts are locked
     return True
-
-
-def list_left_grants(connection: Connection) -> list[tuple[Any, ...]]:
-    """Return grants that an earlier version left: ids and names of analyst and dataset, and its population."""
-    return _LEFT.all(connection)
-
-
-def forget_left_grants(connection: Connection) -> None:
-    """Remove what an earlier version left, once there are permits for all of it."""
-    _CLEAR_GRANTS.execute(connection, permit="")

@@ -25,12 +25,11 @@ from curator_service.kit.clock import Clock, timestamp
 from curator_service.kit.db import Connection, Database
 from curator_service.kit.problems import NotFound, Problem, RequestInvalid
 from curator_service.ledger import repository as accounts
-from curator_service.ledger.accounts import reservations
 from curator_service.ledger.accounts.unit_of_work import Contradiction, Ledger, Refused, new_id
 from curator_service.ledger.chain.attestation import list_attested
 from curator_service.ledger.chain.entries import Receipt
 from curator_service.ledger.chain.verification import FOR_EVER, PERMIT, REGISTER, Share, is_wider
-from curator_service.ledger.repository import Population, find_population
+from curator_service.ledger.repository import find_population
 from curator_service.ledger.schemas import PriceModel
 from curator_service.ledger.service import LedgerService, PopulationError, units_of_limit
 from curator_service.permits import repository
@@ -431,27 +430,6 @@ class PermitService:
             for said in entries
         )
 
-    # --- What an earlier version left
-
-    def adopt(self) -> None:
-        """Grant permits for what an earlier version granted, limited and held; nothing if there is nothing."""
-        with self.database.read() as connection:
-            left = repository.list_left_grants(connection)
-            populations = accounts.list_populations(connection)
-            waiting = any(_held(connection, population) for population in populations)
-        if not left and not waiting:
-            return
-        receipts: list[Receipt] = []
-        with self.ledger.unit() as ledger:
-            for population in populations:  # another worker may be starting: what it has taken over is read after it
-                accounts.lock(ledger.connection, population.name)
-            left = repository.list_left_grants(ledger.connection)
-            for population in populations:
-                of_it = [grant[:4] for grant in left if grant[4] == population.name]
-                receipts += _adopt(ledger, population, of_it, timestamp(self.now()))
-            repository.forget_left_grants(ledger.connection)
-        self._anchor(receipts)
-
     def _anchor(self, receipts: Sequence[Receipt]) -> None:
         for receipt in receipts:
             self.ledger.guard.anchor_before_send(receipt, just_written=True)
@@ -569,7 +547,7 @@ def _read(record: PermitRecord) -> Permit:
 
 
 def _construct(stored: dict[str, Any]) -> PermitTerms:
-    """Build terms that were checked when they were asked for, or are of an earlier version's grants."""
+    """Build terms that were checked when they were asked for."""
     limit = stored.get("limit")
     return PermitTerms.model_construct(**stored | {"limit": None if limit is None else PriceModel(**limit)})
 
@@ -695,69 +673,3 @@ def _check_names(ledger: Ledger, people: Mapping[str, str]) -> None:
 def _homes(connection: Connection, datasets: dict[str, str]) -> dict[str, str]:
     found = (find_dataset_by_id(connection, key, granted_to=None) for key in datasets)
     return {dataset.id: dataset.population for dataset in found if dataset is not None}
-
-
-def _held(connection: Connection, population: Population) -> list[reservations.Reservation]:
-    return [held for held in reservations.list_open(connection, population.name) if not held.permit_id]
-
-
-def _adopt(ledger: Ledger, population: Population, left: list[tuple[str, str, str, str]], moment: str) -> list[Receipt]:
-    """Turn grants and shares of a population into permits, each with what was counted for it before."""
-    connection, name, receipts = ledger.connection, population.name, []
-    shares, held = accounts.list_shares(connection, name), _held(connection, population)
-    people = {one.principal_id: one.principal_id for one in held} | {principal: who for principal, who, _, _ in left}
-    used = {who: {dataset: what for other, _, dataset, what in left if other == who} for who in people}
-    # Whoever had a limit of his own keeps it: of projects, which would be beside it, he is no member.
-    members = {who: called for who, called in people.items() if shares.get(("analyst", who), Share()).limit is None}
-    projects = {label for scope, label in shares if scope == "project"}
-    plans = [(("analyst", who), {who: called}) for who, called in sorted(people.items())]
-    plans += [(("project", label), members) for label in sorted(projects)]
-    for taken_from, permitted in plans:
-        share, permit_id = shares.get(taken_from, Share()), new_id("prm_")
-        project = taken_from[1] if taken_from[0] == "project" else ""
-        datasets = {dataset: what for who in permitted for dataset, what in used[who].items()}
-        own = [
-            one
-            for one in held
-            if one.principal_id in permitted
-            and project == (one.project if one.project in projects and one.principal_id in members else "")
-        ]
-        pending = sum(one.left for one in own)
-        taken = Share(share.limit, share.posted, pending)
-        head = ledger.next(name)
-        accounts.adopt_share(connection, name, permit_id, taken, taken_from)
-        said = {
-            "actor": "curator",
-            "approved_by": "curator",
-            "reason": "granted before there were permits",
-            "time": moment,
-            "permit": permit_id,
-            "version": 1,
-            "project": project,
-            "people": permitted,
-            "datasets": datasets,
-            "purpose": "",
-            "legal_basis": "",
-            "conditions": "",
-            "adopts": list(taken_from),
-            "adopted_pending": str(pending),
-        }
-        said |= {} if share.limit is None else {"permit_limit": str(share.limit)}
-        receipts.append(ledger.record(head, PERMIT, 0, said))
-        for one in own:
-            reservations.assign_permit(connection, one.id, permit_id)
-        limit = None if share.limit is None else str(share.limit)
-        terms = PermitTerms.model_construct(
-            project=project, people=list(permitted.values()), datasets=list(datasets.values())
-        )
-        stored = {
-            "terms": _write_terms(terms),
-            "people": permitted,
-            "datasets": datasets,
-            "limits": {name: limit},
-        }
-        record = PermitRecord(permit_id, 1, project, json.dumps(stored), moment, "")
-        # Of a project each uses what they were granted before, not what the others were.
-        uses = [(who, what) for who in permitted for what in used[who]]
-        repository.write_permit(connection, record, uses, moment)
-    return receipts

@@ -81,8 +81,7 @@ class ReservationService:
         IdempotencyKeyMissing, IdempotencyKeyReused, RequestInvalid, BudgetExceeded, LedgerUnverified, Unavailable
         """
         key, moment = check_key(key), self.now()
-        # Its last word is stored with every key: it stays, so that a key of an earlier version is known again.
-        fingerprint = f"{digest(request.model_dump(exclude_none=True), dataset=dataset.id)}:study"
+        fingerprint = f"{digest(request.model_dump(exclude_none=True), dataset=dataset.id)}:reservation"
         try:
             units = dataset.accountant.units_of(request.price.price)
         except ValueError as error:

@@ -339,7 +339,7 @@ class ReleaseService:
         prepared, payload = submission.prepared, json.loads(found.receipt.payload_text)
         dataset = prepared.dataset
         is_readable = may_read(submission.analyst, dataset, payload["actor"])
-        with self._sealing(), self.database.read() as connection:  # of an earlier version, perhaps
+        with self._sealing(), self.database.read() as connection:
             version = replace(dataset.registration, name=payload["dataset"], snapshot=payload["snapshot"], ended="")
             self.ledger.guard.trust.check_registered(connection, version)
         if not (

@@ -207,12 +207,6 @@ def test_the_world_begins_when_tokens_do() -> None:
     assert EPOCH.isoformat() == "2026-03-01T12:00:00+00:00"
 
 
-def test_an_upgrade_s_token_has_all_roles_of_its_holder(tmp_path: Path) -> None:
-    with open_world(tmp_path) as world:
-        world.sql("UPDATE tokens SET scopes = ''")  # as an earlier version left it
-        assert world.api("root").get("/v1/me").json()["roles"] == [role.value for role in ADMIN]
-
-
 class TestRetriedTokens:
     """A token that is asked for again after a lost answer, with the key that was sent before."""
 

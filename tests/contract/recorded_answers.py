@@ -23,12 +23,10 @@ from support import (
     World,
     body,
     csv_text,
-    forget_register,
     manifest_text,
     open_world,
 )
 
-from curator_service.container import make_curator
 from curator_service.datasets.service import OtherPeople, RegistrationError
 from curator_service.ledger.chain.entries import Checkpoint, SignedCheckpoint
 from curator_service.ledger.trust.recovery import reconcile
@@ -170,19 +168,6 @@ def record_life(folder: Path) -> list[Recorded]:
         for who, path in (("audra", "/v1/ledger/town"), ("audra", "/v1/ledger/valley"), ("ada", "/v1/keys")):
             life.send(who, "get", path)
         _seal_and_reconcile(life)
-    return life.answers + _come_from_an_earlier_version(folder / "earlier")
-
-
-def _come_from_an_earlier_version(folder: Path) -> list[Recorded]:
-    """Begin the register beside principals and tokens that were there before it."""
-    with open_world(folder) as world:
-        world.curator.identity.revoke_token(world.tokens["ben"].split("_")[1])
-        forget_register(world)
-        curator = make_curator(world.settings, now=world.clock)
-        assert curator.start() == ""
-        curator.close()
-        life = _Recorder(world)
-        life.send("audra", "get", "/v1/admin/register?limit=1000")
     return life.answers
 
 
@@ -412,10 +397,3 @@ def read_golden() -> Iterator[Recorded]:
                 problem = "problem+" if step["status"] >= 400 else ""
                 path = f"/v1/datasets/{dataset}/{place}".rstrip("/")
                 yield Recorded(method, path, step["status"], f"application/{problem}json", step["body"])
-
-
-def read_earlier() -> Iterator[Recorded]:
-    """Yield what the first version with a signed ledger stored: it is served as it is."""
-    told = json.loads((TESTS / "upgrades" / "signed_schema" / "told.json").read_text(encoding="utf-8"))["told"]
-    for step in told.values():
-        yield Recorded("post", step["path"], int(step["status"]), "application/json", step["answer"])

@@ -133,7 +133,7 @@ def test_lists_show_themselves_as_tables(served: tuple[World, str]) -> None:
 def test_an_expired_permit_is_an_error_of_its_own(served: tuple[World, str]) -> None:
     world, url = served
     permit = world.permit()
-    world.sql(f"UPDATE shares SET expires_at = '2020-01-01T00:00:00Z' WHERE label = '{permit}'")
+    world.sql(f"UPDATE shares SET expires_at = '2020-01-01T00:00:00Z' WHERE permit_id = '{permit}'")
     with CuratorClient(url, world.tokens["ada"], memory=None) as client, pytest.raises(PermitExpiredError):
         client.release("cohort", ["age"], target="kappa", mu=0.02, project="kidney")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 from patience import scaled
-from support import Api, World, body, csv_text, forget_register, make_rows, manifest_text
+from support import Api, World, body, csv_text, make_rows, manifest_text
 
 from curator_service.backup import read_backup, write_backup
 from curator_service.container import Curator, make_curator
@@ -136,23 +136,6 @@ def head_of(api: Api) -> dict[str, Any]:
 def open_reservations(world: World) -> dict[str, int]:
     """Return what every open reservation still holds, as the database says."""
     return dict(world.sql("SELECT id, units - drawn_units FROM reservations WHERE state = 'open'"))
-
-
-def forget_permits(world: World) -> Callable[[], None]:
-    """Let the tables be as those who never had any, for what an older schema is tested with; return what undoes it."""
-    forget_register(world)
-    columns = {"permits": "id, version, project, terms, granted_at, ended_at"}
-    columns |= {"grants": "principal_id, dataset_id, permit_id, created_at"}
-    kept = {table: world.sql(f"SELECT {names} FROM {table}") for table, names in columns.items()}
-    world.sql("DELETE FROM permits", "DELETE FROM grants")
-
-    def bring_back() -> None:
-        for table, rows in kept.items():
-            for row in rows:
-                values = ", ".join(str(v) if isinstance(v, int) else f"'{v}'" for v in row)
-                world.sql(f"INSERT INTO {table} ({columns[table]}) VALUES ({values})")
-
-    return bring_back
 
 
 def kinds(world: World) -> list[str]:

@@ -664,11 +664,10 @@ class LedgerMachine(RuleBasedStateMachine):
         model = self.model
         account = self.world.account()
         assert (account.limit, account.posted, account.pending) == (model.limit, model.posted, model.pending)
-        columns = "scope, label, limit_units, posted_units, pending_units"
+        columns = "permit_id, limit_units, posted_units, pending_units"
         rows = self.world.sql(f"SELECT {columns} FROM shares WHERE population = 'town'")
         places = {permit: place for place, permit in self.permits.items()}
-        assert {scope for scope, *_ in rows} == {"permit"}
-        shares = {places[label]: Part(*amounts) for _, label, *amounts in rows}
+        shares = {places[permit]: Part(*amounts) for permit, *amounts in rows}
         assert {n: p for n, p in shares.items() if p != Part()} == {n: p for n, p in model.parts.items() if p != Part()}
         assert self.reservations_in_database() == {
             name: reservation.left for name, reservation in model.reservations.items()

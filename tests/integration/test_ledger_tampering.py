@@ -408,10 +408,10 @@ def test_an_account_that_differs_from_its_opening_entry_is_found(tampered: World
     [
         "UPDATE shares SET posted_units = posted_units - 1 WHERE posted_units > 0",
         "UPDATE shares SET limit_units = 900000000000",
-        "UPDATE shares SET label = 'prm_nobody' WHERE posted_units > 0",
+        "UPDATE shares SET permit_id = 'prm_nobody' WHERE posted_units > 0",
         "UPDATE shares SET pending_units = 0",
         "DELETE FROM shares",
-        "INSERT INTO shares VALUES ('town', 'project', 'free', 900000000000, 0, 0, '')",
+        "INSERT INTO shares VALUES ('town', 'prm_free', 900000000000, '', 0, 0)",
         "UPDATE reservations SET units = units + 1 WHERE state = 'open'",
         "UPDATE reservations SET drawn_units = 1 WHERE state = 'open'",
         "UPDATE reservations SET state = 'closed' WHERE state = 'open'",

@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scenes import QUOTES, RELEASES, assert_sound, box, forget_permits, kinds, register_private
+from scenes import QUOTES, RELEASES, assert_sound, box, kinds, register_private
 from support import Api, World, ZeroNoise, body, make_rows, open_world, problem
 
-from curator_service.kinds import designs
-from curator_service.kinds.gram.schema import GramRequest
 from curator_service.privacy.accountant import GDP, Price, own_price
 from curator_service.privacy.samplers import Distribution
 from curator_service.releases import catalogue, library
@@ -678,46 +676,3 @@ def test_an_analyst_stores_no_more_than_there_is_space_for(tmp_path: Path, rows:
         block = asked | {"targets": [], "statistics": ["xtx"], "price": LOUD}
         problem(api.post(RELEASES, json=block, key="block"), "answer-space-exceeded", 409)
         assert_sound(world)
-
-
-def test_what_is_stored_is_listed_by_the_migration_as_it_was_listed_when_it_was_bought(rich: World) -> None:
-    private = register_private(rich, "ada")
-    api = rich.api()
-    buy(api, WIDE | {"features": ["age", "creatinine", "sex"], "targets": ["dose", "kappa"]}, "omitting")
-    buy(api, body(price={"mu": 0.1}), "ball")
-    buy(api, body(rows={"map": "unit"}, mechanism="laplace", price={"epsilon": 0.1}), "laplace")
-    buy(api, WIDE, "wide")
-    buy(api, sub_request(WIDE, {"features": ["sex"]}), "block")
-    buy(api, WIDE, "own", at=f"{private}/releases")
-    orders = {"release_listings": "sequence", "column_holders": "collection, name, chunk"}
-
-    def stored() -> list[list[Any]]:
-        return [rich.sql(f"SELECT * FROM {table} ORDER BY {order}") for table, order in orders.items()]
-
-    bring_back = forget_permits(rich)
-    before = stored()
-    rich.curator.database.downgrade("0002")
-    rich.curator.database.upgrade()
-    bring_back()
-    assert stored() == before
-    ((counted,),) = rich.sql("SELECT sum(bytes) FROM answer_space")
-    ((length,),) = rich.sql("SELECT sum(length(answer)) FROM releases")
-    assert int(counted) == int(length)
-    assert rich.discrepancies() == []
-
-
-def test_a_release_of_before_is_found_in_whatever_order_it_was_asked(
-    shelf: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Earlier versions kept the caller's order and notion of the price, in the answer and in its digest."""
-    monkeypatch.setattr(designs, "order_features", lambda features, _declared: features)
-    monkeypatch.setattr(GramRequest, "own_price", lambda request, _accountant: request.state_price())
-    api, old = shelf.api(), ASKED | {"features": ["weight", "sex", "age"], "price": {"epsilon": 0.3, "delta": 1e-6}}
-    _, answer = buy(api, old, "old")
-    monkeypatch.undo()
-    assert answer["request"]["features"] == ["weight", "sex", "age"]
-    for i, change in enumerate(({}, {"features": ["age", "sex", "weight"]}, {"price": {"mu": 0.05}})):
-        assert buy(api, old | change, f"new{i}") == ("stored", answer)
-    assert buy(api, old, "old") == ("replayed", answer)
-    assert buy(api, old | {"targets": [], "statistics": ["xtx"], "price": {"mu": 0.01}}, "block")[0] == "derived"
-    assert_sound(shelf)

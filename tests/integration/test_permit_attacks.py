@@ -1,24 +1,21 @@
 """Attacks on permits: what one person, an unlucky moment, or two at once must not bring about."""
 
 import json
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from scenes import Gate, another_worker, assert_sound, await_job, kinds
+from scenes import Gate, assert_sound, await_job, kinds
 from support import TERMS, World, body, make_rows, open_population, open_world, problem
 from test_seal_and_recovery import account_for, restore
 
 from analyst_client import admin_command
 from curator_service.backup import write_backup
-from curator_service.container import make_curator
 from curator_service.identity.policy import Role
 from curator_service.kit.clock import timestamp
 from curator_service.privacy.accountant import Price
-from curator_service.releases.response_time import ResponseTimer
 
 RELEASES = "/v1/datasets/cohort/releases"
 ASYNC = {"Prefer": "respond-async"}
@@ -119,77 +116,6 @@ class TestOnePersonAlone:
         terms = ASKED | {"conditions": "nothing about named hospitals"} | change
         assert both.api("olga").post(f"/v1/permits/{permit}", json=terms).json()["state"] == "open"
 
-    def test_a_dataset_more_at_the_machine_keeps_the_limit_that_there_was(self, tmp_path: Path) -> None:
-        with open_world(tmp_path, analysts=()) as world:
-            _leave_grant(world, limit=10**10)
-            world.curator.permits.adopt()
-            limit = {p.limits["town"] for p in world.curator.permits.list_permits()}
-            assert limit == {10**10}
-            twin = world.register("twin", "town", make_rows(30, seed=11))
-            world.grant("ada", twin)
-            assert {p.limits["town"] for p in world.curator.permits.list_permits()} == {10**10}
-            world.end_grant("ada", twin)
-            assert {p.limits["town"] for p in world.curator.permits.list_permits()} == {10**10}
-            assert_sound(world)
-
-
-def _leave_grant(world: World, *, limit: int, scope: str = "analyst", label: str = "") -> None:
-    """Write what a version before permits would have: a grant, and a limit of one analyst, with its entry."""
-    world.add_token("ada", Role.ANALYST)
-    (ada,) = world.sql("SELECT id FROM principals WHERE name = 'ada'")[0]
-    (cohort,) = world.sql("SELECT id FROM datasets WHERE name = 'cohort'")[0]
-    label = label or ada
-    with world.curator.ledger.unit() as ledger:
-        said = {"actor": "prn_a", "approved_by": "prn_b", "reason": "x", "time": timestamp(world.clock.moment)}
-        head = ledger.next("town")
-        receipt = ledger.record(head, "limit", limit, said | {"scope": scope, "label": label})
-    world.curator.ledger.guard.anchor_before_send(receipt, just_written=True)
-    world.sql(
-        f"INSERT INTO shares (population, scope, label, limit_units, posted_units, pending_units, expires_at) "
-        f"VALUES ('town', '{scope}', '{label}', {limit}, 0, 0, '')",
-        f"INSERT INTO grants (principal_id, dataset_id, permit_id, created_at) "
-        f"VALUES ('{ada}', '{cohort}', '', '2026-01-01T00:00:00Z')",
-    )
-
-
-class TestAdoption:
-    def test_two_workers_that_start_at_once_adopt_once(self, tmp_path: Path, database_url: str | None) -> None:
-        with open_world(tmp_path, url=database_url, analysts=()) as world:
-            _leave_grant(world, limit=10**10)
-            first, second = another_worker(world), another_worker(world)
-            both_have_looked = threading.Barrier(2)
-            for worker in (first, second):
-                _wait_after_look(worker.permits, both_have_looked)
-            failed: list[BaseException] = []
-
-            def adopt(worker: Any) -> None:
-                try:
-                    worker.permits.adopt()
-                except BaseException as error:
-                    failed.append(error)
-
-            threads = [threading.Thread(target=adopt, args=(worker,)) for worker in (first, second)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join(30)
-            for worker in (first, second):
-                worker.database.dispose()
-            assert failed == []
-            assert len(world.curator.permits.list_permits()) == 1
-            assert_sound(world)
-
-
-def _wait_after_look(permits: Any, barrier: threading.Barrier) -> None:
-    """Let whoever adopts go on when the other one has looked as well: before any of them writes."""
-    unit = permits.ledger.unit
-
-    def waiting() -> Any:
-        barrier.wait(20)
-        return unit()
-
-    permits.ledger.unit = waiting
-
 
 class TestWhatIsSent:
     @pytest.mark.parametrize("name", ["%00", "prm_%00", "a" * 5000, "%F0%9F%92%A9", "..%2f.."])
@@ -199,20 +125,6 @@ class TestWhatIsSent:
         assert api.get(f"/v1/permits/{name}").status_code == 404
         assert api.post(f"/v1/permits/{name}", json=ASKED).status_code == 404
         assert api.post(f"/v1/permits/{name}/end", json={"reason": "x"}).status_code == 404
-
-
-def test_what_was_left_is_adopted_with_the_rights_of_the_service(tmp_path: Path, postgres_url: str) -> None:
-    """Which may delete no share: a server that starts after an upgrade is the first to write."""
-    with open_world(tmp_path, url=postgres_url, analysts=()) as world:
-        _leave_grant(world, limit=10**10)
-        assert world.served is not None
-        server = make_curator(world.served, noise=world.noise, now=world.clock, response_timer=ResponseTimer(0))
-        try:
-            assert server.start() == ""
-        finally:
-            server.database.dispose()
-        assert len(world.curator.permits.list_permits()) == 1
-        assert_sound(world)
 
 
 class TestSeveralOfOneProject:
@@ -400,38 +312,6 @@ def _warm(world: World, who: str) -> Any:
     assert api.get("/v1/permits").status_code == 200
     assert api.post("/v1/permits/nothing/end", json={}).status_code in {403, 404}
     return api
-
-
-class TestAdoptedProjects:
-    def test_nobody_gets_the_datasets_of_the_others(self, tmp_path: Path) -> None:
-        """ada was granted one dataset and ben another; both may spend of what a project had."""
-        with open_world(tmp_path, analysts=()) as world:
-            twin = world.register("twin", "town", make_rows(30, seed=11))
-            (cohort,) = world.sql("SELECT id FROM datasets WHERE name = 'cohort'")[0]
-            for who, dataset in (("ada", cohort), ("ben", twin)):
-                world.add_token(who, Role.ANALYST)
-                (person,) = world.sql(f"SELECT id FROM principals WHERE name = '{who}'")[0]
-                world.sql(
-                    f"INSERT INTO grants (principal_id, dataset_id, permit_id, created_at) "
-                    f"VALUES ('{person}', '{dataset}', '', '2026-01-01T00:00:00Z')"
-                )
-            with world.curator.ledger.unit() as ledger:
-                said = {"actor": "prn_a", "approved_by": "prn_b", "reason": "x", "time": timestamp(world.clock.moment)}
-                head = ledger.next("town")
-                receipt = ledger.record(head, "limit", 10**10, said | {"scope": "project", "label": "liver"})
-            world.curator.ledger.guard.anchor_before_send(receipt, just_written=True)
-            world.sql(
-                "INSERT INTO shares (population, scope, label, limit_units, posted_units, pending_units, expires_at) "
-                "VALUES ('town', 'project', 'liver', 10000000000, 0, 0, '')"
-            )
-            world.curator.permits.adopt()
-            for who, own, other in (("ada", "cohort", "twin"), ("ben", "twin", "cohort")):
-                api = world.api(who)
-                assert [d["name"] for d in api.get("/v1/datasets").json()["datasets"]] == [own]
-                asked = body(rows={"map": "box"}, price={"mu": 0.02}, project="liver")
-                problem(api.post(f"/v1/datasets/{other}/releases", json=asked, key="k"), "dataset-not-found", 404)
-                assert api.post(f"/v1/datasets/{own}/releases", json=asked, key="k2").status_code == 201
-            assert_sound(world)
 
 
 class TestAfterTheEnd:

@@ -282,9 +282,9 @@ class TestTheTables:
     @pytest.mark.parametrize(
         "change",
         [
-            "UPDATE shares SET limit_units = NULL WHERE label = '{permit}'",
-            "UPDATE shares SET limit_units = 20000000000 WHERE label = '{permit}'",
-            "UPDATE shares SET expires_at = '2199-01-01T00:00:00Z' WHERE label = '{permit}'",
+            "UPDATE shares SET limit_units = NULL WHERE permit_id = '{permit}'",
+            "UPDATE shares SET limit_units = 20000000000 WHERE permit_id = '{permit}'",
+            "UPDATE shares SET expires_at = '2199-01-01T00:00:00Z' WHERE permit_id = '{permit}'",
             "UPDATE grants SET permit_id = '{permit}' FROM principals WHERE id = principal_id AND name = 'ben'",
         ],
     )
@@ -306,8 +306,8 @@ class TestTheTables:
             f"INSERT INTO permits VALUES ('{fake}', 1, 'mine', '{{}}', '2026-01-01T00:00:00Z', '')",
             f"INSERT INTO grants (principal_id, dataset_id, permit_id, created_at) "
             f"VALUES ('{ada[0]}', '{dataset[0]}', '{fake}', '2026-01-01T00:00:00Z')",
-            f"INSERT INTO shares (population, scope, label, posted_units, pending_units, expires_at) "
-            f"VALUES ('town', 'permit', '{fake}', 0, 0, '')",
+            f"INSERT INTO shares (population, permit_id, posted_units, pending_units, expires_at) "
+            f"VALUES ('town', '{fake}', 0, 0, '')",
         )
         problem(buy(world, "k", project="mine"), "ledger-unverified", 503)
 

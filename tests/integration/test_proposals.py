@@ -4,11 +4,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from support import TERMS, World, forget_register, problem
+from support import TERMS, World, problem
 
 from curator_service.app import _ending
 from curator_service.approvals.service import DAYS_OPEN, MADE_PER_DAY_MAX, OPEN_MAX
-from curator_service.container import make_curator
 from curator_service.identity.policy import Role
 from curator_service.ledger.chain.verification import REGISTER
 
@@ -231,28 +230,6 @@ class TestRowsThatNobodyAskedFor:
         for one in (asked, invented):
             problem(world.api("otto").post(f"/v1/admin/proposals/{one}/approve"), "proposal-unattested", 409)
         assert world.account() == before
-
-    def test_what_an_earlier_version_asked_for_can_be_approved(self, officers: World) -> None:
-        """Its register knew of no proposal; from then on one that the register does not know is nobody's."""
-        world = officers
-        asked = [
-            world.api("olga").post(path, json=body).json()["id"]
-            for path, body in ((LIMITS, RAISE), ("/v1/permits", TERMS))
-        ]
-        forget_register(world)
-        for _ in range(2):
-            fresh = make_curator(world.settings, now=world.clock)
-            assert fresh.start() == ""
-            fresh.close()
-        late = world.api("olga").post("/v1/permits", json=TERMS | {"project": "late"}).json()["id"]
-        world.sql(f"UPDATE proposals SET id = 'prp_{'e' * 24}' WHERE id = '{late}'")
-        fresh = make_curator(world.settings, now=world.clock)
-        assert fresh.start() == ""
-        fresh.close()
-        assert acts(world, f"prp_{'e' * 24}") == []
-        for one in asked:
-            assert [act["kind"] for act in acts(world, one)] == ["proposed"]
-            assert world.api("otto").post(f"/v1/admin/proposals/{one}/approve").status_code == 200
 
 
 def test_terms_that_hold_are_shown_to_whoever_may_see_the_permit_alone(world: World) -> None:

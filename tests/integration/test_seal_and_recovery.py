@@ -291,7 +291,7 @@ def forget_reservations(world: World) -> None:
 
 
 def lift_a_part(world: World) -> None:
-    tamper(world, "UPDATE shares SET posted_units = 0 WHERE scope = 'permit'")
+    tamper(world, "UPDATE shares SET posted_units = 0")
 
 
 def widen_a_bound(world: World) -> None:

@@ -156,7 +156,7 @@ def test_a_second_history_is_counted_by_its_chain_to_the_unit(used: World, ancho
         ids["ada"]: units(*theirs[:2]),
         ids["ben"]: units(theirs[2]),
     }
-    shares = {label: share.posted for (_, label), share in shares_of(used).items()}
+    shares = {label: share.posted for label, share in shares_of(used).items()}
     for release in theirs:
         assert shares[release["receipt"]["permit"]] >= units(release)
     assert sum(shares.values()) == after.posted  # each charge counts to its analyst
@@ -172,7 +172,7 @@ def limit_of(releases: list[Release]) -> int:
     return max(int(release["receipt"]["limit"]) for release in releases)
 
 
-def shares_of(world: World) -> dict[tuple[str, str], Any]:
+def shares_of(world: World) -> dict[str, Any]:
     return world.curator.ledger.verify("town").state.shares
 
 
@@ -185,7 +185,7 @@ def test_a_permit_that_a_second_history_filled_is_full_here(used: World) -> None
     assert bring(used, theirs)
     assert account_for(used, copy, backup_of(copy, "copy")).exit_code == 0
     assert_counted(used, before + units(ours, theirs))
-    share = shares_of(used)["permit", permit]
+    share = shares_of(used)[permit]
     assert share.posted == share.limit
     refused = used.api().post(RELEASES, json=box(fresh=True, price={"mu": 0.001}), key="more")
     assert refused.json()["type"] == "/problems/budget-exceeded"

@@ -48,14 +48,15 @@ pytestmark = pytest.mark.postgres
 
 WHEN = "2026-03-01T12:00:00Z"
 ENTRY = "INSERT INTO ledger_entries (population, sequence, payload, entry_hash, signature) VALUES (%s, %s, %s, %s, '')"
+_HOLD = "INSERT INTO column_holders (collection, kind, name, chunk, bits)"
 Act = str | tuple[str, tuple[Any, ...]]
 
 
 def bring_permits(population: str) -> str:
     """Return what whoever moves a dataset to other people does, so that its analysts may spend there."""
     return (
-        "INSERT INTO shares (population, scope, label, posted_units, pending_units, expires_at) "
-        f"SELECT DISTINCT '{population}', scope, label, 0, 0, '' FROM shares ON CONFLICT DO NOTHING"
+        "INSERT INTO shares (population, permit_id, posted_units, pending_units, expires_at) "
+        f"SELECT DISTINCT '{population}', permit_id, 0, 0, '' FROM shares ON CONFLICT DO NOTHING"
     )
 
 
@@ -125,7 +126,7 @@ def list_as_quietest(world: World, release: str) -> None:
             (release, sequence),
         ),
         (
-            "INSERT INTO column_holders SELECT DISTINCT collection, name, %s / 8192, '1', kind FROM column_holders "
+            f"{_HOLD} SELECT DISTINCT collection, kind, name, %s / 8192, '1' FROM column_holders "
             "ON CONFLICT DO NOTHING",
             (sequence,),
         ),
@@ -213,9 +214,9 @@ def test_a_dataset_that_changes_for_a_moment_serves_nobody_elses_answer(town: Wo
         "UPDATE column_holders SET name = 'hidden'",
         "UPDATE column_holders SET kind = 'hidden'",
         "UPDATE column_holders SET chunk = chunk + 1",
-        "INSERT INTO column_holders SELECT collection, name, 1, '', kind FROM column_holders",
-        "INSERT INTO column_holders SELECT collection, name, 1, '0x1', kind FROM column_holders",
-        "INSERT INTO column_holders SELECT collection, name, 1, repeat('1', 2049), kind FROM column_holders",
+        f"{_HOLD} SELECT collection, kind, name, 1, '' FROM column_holders",
+        f"{_HOLD} SELECT collection, kind, name, 1, '0x1' FROM column_holders",
+        f"{_HOLD} SELECT collection, kind, name, 1, repeat('1', 2049) FROM column_holders",
         "INSERT INTO release_listings SELECT * FROM release_listings",
     ],
 )
@@ -336,7 +337,8 @@ def test_a_dataset_does_not_point_to_the_rows_of_another(town: World) -> None:
     intrude(
         town,
         (
-            "INSERT INTO datasets SELECT %s, 'twin', 'valley', manifest, "
+            "INSERT INTO datasets (id, name, population, manifest, snapshot_commitment, created_at, folder, version, "
+            "sequence, cut_at, retired_at, successor) SELECT %s, 'twin', 'valley', manifest, "
             "snapshot_commitment, created_at, folder, version, sequence, cut_at, retired_at, successor "
             "FROM datasets WHERE name = 'cohort'",
             (f"./{dataset}",),

@@ -24,7 +24,6 @@ KEPT = {
     "answer_space", "key_counts", "changes", "permits", "spending",
 }  # fmt: skip
 PASSING = {"datasets", "tokens", "grants", "workers", "browser_sessions", "sign_ins"}
-EMPTIED = {"unkeyed"}
 
 
 @pytest.fixture
@@ -46,19 +45,8 @@ def is_allowed(engine: Engine, statement: str) -> bool:
     return True
 
 
-def test_every_table_is_one_of_the_five_kinds() -> None:
-    assert {*LOG, *FORGETTING, *KEPT, *PASSING, *EMPTIED} == set(Base.metadata.tables)
-
-
-def test_what_an_earlier_version_left_is_read_and_emptied_and_nothing_else(service: Engine) -> None:
-    for statement in ("SELECT * FROM unkeyed", "DELETE FROM unkeyed", "TRUNCATE unkeyed"):
-        assert is_allowed(service, statement), statement
-    for statement in (
-        "INSERT INTO unkeyed VALUES ('x', '{}')",
-        "UPDATE unkeyed SET content = ''",
-        "DROP TABLE unkeyed",
-    ):
-        assert not is_allowed(service, statement), statement
+def test_every_table_is_one_of_the_four_kinds() -> None:
+    assert {*LOG, *FORGETTING, *KEPT, *PASSING} == set(Base.metadata.tables)
 
 
 @pytest.mark.parametrize("table", sorted(LOG | FORGETTING | KEPT | PASSING))

@@ -1,6 +1,5 @@
 """Rows that are gone, changed or left behind on disk are noticed, told and refused; what is alive is left alone."""
 
-import errno
 import fcntl
 import hashlib
 import json
@@ -14,16 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from patience import wait_for
-from rows_on_disk import read_columns, write_former
+from rows_on_disk import read_columns
 from scenes import ASYNC, RELEASES, another_worker, await_job, box
 from support import World, body, csv_text, make_rows, manifest_text, problem
 
 from curator_service.backup import read_backup, write_backup
-from curator_service.datasets import former, parts
 from curator_service.datasets.snapshot import Storage
 from curator_service.datasets.sources.base import IngestError
 from curator_service.datasets.sources.coding import Coder
@@ -242,43 +238,6 @@ def sums_of_all(world: World) -> dict[str, list[int]]:
     return found
 
 
-def test_rows_of_an_earlier_version_give_the_same_sums_when_a_start_has_written_them_anew(both: World) -> None:
-    before, storage = sums_of_all(both), both.curator.datasets.storage
-    for dataset in both.curator.datasets.list_all():
-        write_former(storage, dataset)
-    assert not any(Storage(storage.root).has_files(dataset.id) for dataset in both.curator.datasets.list_all())
-    assert faults(both) == []
-    assert not list(storage.root.rglob("*.parquet"))
-    assert sums_of_all(both) == before
-    assert both.discrepancies() == []
-
-
-KILLED = {
-    "writing a part": (parts, "PartWriter.finish"),
-    "writing what is beside the rows": (former, "write_about"),
-    "removing the former files": (former, "sync"),
-}
-
-
-@pytest.mark.parametrize("step", list(KILLED))
-def test_rows_of_an_earlier_version_survive_a_kill(world: World, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
-    before, folder = sums_of_all(world), folder_of(world)
-    dataset = next(d for d in world.curator.datasets.list_all() if d.name == "cohort")
-    write_former(world.curator.datasets.storage, dataset)
-    module, name = KILLED[step]
-    with monkeypatch.context() as patch:
-
-        def kill(*_: Any, **__: Any) -> None:
-            raise KeyboardInterrupt
-
-        patch.setattr(f"{module.__name__}.{name}", kill)
-        with pytest.raises(KeyboardInterrupt):
-            former.convert(folder, dataset.manifest)
-    assert faults(world) == []
-    assert sums_of_all(world) == before
-    assert sorted(path.suffix for path in folder.iterdir()) == [".json", ".npy", ".rows"]
-
-
 def test_a_capacity_for_which_there_is_no_room_is_refused_before_anything_is_written(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -288,40 +247,6 @@ def test_a_capacity_for_which_there_is_no_room_is_refused_before_anything_is_wri
     with pytest.raises(IngestError, match=r"take 0\.00 GiB, and where rows are stored 0\.00 GiB are free"):
         world.register("new", "town", make_rows(3, seed=3))
     assert sorted(path.name for path in (world.settings.data_dir / "datasets").iterdir()) == before
-
-
-def test_rows_of_an_earlier_version_wait_for_room(
-    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    before, usage = sums_of_all(world), shutil.disk_usage(world.folder)
-    for dataset in world.curator.datasets.list_all():
-        write_former(world.curator.datasets.storage, dataset)
-    with monkeypatch.context() as patch:
-        patch.setattr(shutil, "disk_usage", lambda _path: usage._replace(free=1000))
-        assert len(faults(world)) == len(world.curator.datasets.list_all())
-    assert "Make room" in caplog.text
-    assert not list((world.settings.data_dir / "datasets").rglob("part_*"))
-    assert faults(world) == []
-    assert sums_of_all(world) == before
-
-
-@pytest.mark.parametrize("what", ["a row", "a sum", "the note"])
-def test_rows_of_an_earlier_version_that_are_not_those_registered_are_left_as_they_are(world: World, what: str) -> None:
-    folder = folder_of(world)
-    dataset = next(d for d in world.curator.datasets.list_all() if d.name == "cohort")
-    kept = write_former(world.curator.datasets.storage, dataset)
-    if what == "a row":
-        table = pq.read_table(folder / "rows.parquet")
-        pq.write_table(table.slice(1), folder / "rows.parquet")
-    elif what == "a sum":
-        np.save(folder / "gram.npy", np.load(folder / "gram.npy") + 1)
-    else:
-        (folder / "snapshot.json").write_text(json.dumps(kept | {"lattice_digest": "00" * 32}))
-    files = {path.name: path.read_bytes() for path in folder.iterdir()}
-    (fault,) = faults(world)
-    assert fault.startswith("dataset cohort: its rows ")
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == files
-    assert world.discrepancies() == ["the rows of dataset cohort"]
 
 
 # --- What a killed process leaves
@@ -455,23 +380,6 @@ def test_sums_that_are_no_sums_are_refused_and_no_crash(world: World, name: str)
     assert world.discrepancies() == ["the rows of dataset cohort"]
 
 
-def test_a_full_disk_keeps_nothing_of_a_part_that_was_not_finished(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Or it would stay full, and the ledger could not be written."""
-    folder = folder_of(world)
-    dataset = next(d for d in world.curator.datasets.list_all() if d.name == "cohort")
-    write_former(world.curator.datasets.storage, dataset)
-    before = sorted(folder.iterdir())
-
-    def fill(*_: Any, **__: Any) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(parts.PartWriter, "finish", fill)
-    assert len(faults(world)) == 1
-    assert sorted(folder.iterdir()) == before
-
-
 def test_nothing_is_written_anew_while_a_backup_reads_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Or the backup would lack files, or hold a half of one beside the digest of the whole."""
     locks, add = [], tarfile.TarFile.add
@@ -491,48 +399,7 @@ def test_nothing_is_written_anew_while_a_backup_reads_it(world: World, monkeypat
     assert set(locks) == {"held"}
 
 
-@pytest.mark.parametrize("change", ["nothing", "a value", "a sum"])
-def test_former_rows_are_verified_before_they_are_written_anew(both: World, change: str) -> None:
-    """A sealed curator writes nothing, and its operator wants to know what the rows are."""
-    storage = both.curator.datasets.storage
-    for dataset in both.curator.datasets.list_all():
-        write_former(storage, dataset)
-    folder = folder_of(both)
-    if change == "a value":
-        table = pq.read_table(folder / "rows.parquet").to_pydict()
-        table[next(iter(table))][0] = 7
-        pq.write_table(pa.table(table, schema=pq.read_schema(folder / "rows.parquet")), folder / "rows.parquet")
-    elif change == "a sum":
-        gram = np.load(folder / "gram.npy")
-        gram[0, 0] += 1
-        np.save(folder / "gram.npy", gram)
-    names = sorted(path.name for path in folder.iterdir())
-    assert both.discrepancies() == ([] if change == "nothing" else ["the rows of dataset cohort"])
-    assert sorted(path.name for path in folder.iterdir()) == names
-
-
 def test_what_is_beside_the_rows_may_be_nonsense_of_any_depth(world: World) -> None:
     (folder_of(world) / "snapshot.json").write_text("[" * 200_000)
     assert faults(world) == ["dataset cohort: its rows cannot be read"]
     assert world.discrepancies() == ["the rows of dataset cohort"]
-
-
-def test_a_former_dataset_that_cannot_be_written_anew_keeps_no_other_one_waiting(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    storage = world.curator.datasets.storage
-    for dataset in world.curator.datasets.list_all():
-        write_former(storage, dataset)
-    convert, failed = former.convert, folder_of(world)
-
-    def fail_once(folder: Path, *arguments: Any) -> bool:
-        if folder == failed:
-            raise OSError(errno.EIO, "a bad sector")
-        return convert(folder, *arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(former, "convert", fail_once)
-        assert len(faults(world)) == 1
-    assert former.is_former(failed)
-    assert not former.is_former(folder_of(world, "hidden"))
-    assert faults(world) == []

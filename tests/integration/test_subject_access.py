@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from click.testing import Result
-from rows_on_disk import write_former
 from support import ADMIN, World, body, make_rows, open_population
 from test_subjects import CANARY, MANIFEST, VISITS, register
 from typer.testing import CliRunner
@@ -138,16 +137,6 @@ class TestWhatCounts:
         assert found is not None
         assert found.spent == charged
         assert [d.name for d in access(clinic).unsearched] == ["cohort", "hidden", "unknown"]
-
-    def test_rows_of_an_earlier_version_cannot_be_searched_either(self, clinic: World) -> None:
-        dataset = register(clinic, "visits", "clinic")
-        charged = cost(release(clinic, "visits", 0.4))
-        write_former(clinic.curator.datasets.storage, dataset)
-        clinic.curator.datasets.start()
-        assert access(clinic).held == ()
-        found = exposure(clinic)
-        assert found is not None
-        assert found.spent == charged
 
     def test_rows_are_found_in_a_dataset_that_cannot_be_searched_to_its_end(
         self, clinic: World, monkeypatch: pytest.MonkeyPatch

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import Result
-from rows_on_disk import write_former
 from scenes import another_worker
 from support import World
 from typer.testing import CliRunner
@@ -183,15 +182,6 @@ def test_without_the_private_key_nothing_is_told(world: World, tmp_path: Path) -
     assert result.exit_code == 1
     assert "key" in result.output
     assert "visits" not in result.stdout
-
-
-def test_of_rows_of_an_earlier_version_nobody_can_be_found(world: World) -> None:
-    dataset = register(world, "visits")
-    write_former(world.curator.datasets.storage, dataset)
-    world.curator.datasets.start()
-    assert world.discrepancies() == []
-    assert find(world, CANARY) == {}
-    assert "visits" in run(world, "find", identifier=CANARY).stderr
 
 
 def test_what_is_stored_under_the_widest_bounds_can_be_written_out() -> None:

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 from failpoints import Run, running
-from rows_on_disk import write_former
 from scenes import another_worker
 from support import Ticking, World, open_world
 from test_versions import ANNA, MORE, OTHERS, add, erase, find, register, rows
@@ -45,10 +44,6 @@ def _erase_and_add(world: World) -> None:
     add(world, "visits", MORE)
 
 
-def _write_former(world: World) -> None:
-    write_former(world.curator.datasets.storage, find(world, "visits"))
-
-
 @dataclass(frozen=True)
 class Scenario:
     """What dies, and what rows it is to make.
@@ -74,7 +69,6 @@ SCENARIOS = {
     "retire": Scenario(_retire, ""),
     "cut": Scenario(_cut, OTHERS + MORE, _erase_and_add),
     "end": Scenario(_cut, "", _retire),
-    "conversion": Scenario(lambda world: world.curator.datasets.start() and None, BEFORE, _write_former),
 }
 Rows = list[tuple[int, ...]]
 

@@ -141,7 +141,7 @@ def test_a_reading_can_be_started_anew(tmp_path: Path, monkeypatch: pytest.Monke
         storage = Storage(tmp_path / f"forked {forked}")
         with storage.writing():
             source_of = CsvSource(tmp_path / "x.csv", CsvOptions())
-            known = Pseudonymiser("key", b"s")
+            known = Pseudonymiser("key", bytes(32))
             made.append(storage.ingest("ds_x", MANIFEST, source_of, Sketcher(b"s"), pseudonymiser=known))
     one, other = made
     assert (one.values_digest, one.source_digest) == (other.values_digest, other.source_digest)

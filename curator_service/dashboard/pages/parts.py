@@ -6,7 +6,7 @@ from typing import Any
 from curator_service.dashboard.page import PageContext
 from curator_service.identity.policy import Action, Objects
 from curator_service.kit.clock import timestamp
-from curator_service.ledger.chain.verification import PERMIT, Share
+from curator_service.ledger.chain.verification import Share
 from curator_service.ledger.repository import Population, find_share, list_shares
 from curator_service.ledger.schemas import render_amount
 from curator_service.permits.service import Permit, PermitService
@@ -71,9 +71,9 @@ def list_parts(context: PageContext, population: Population, count: int) -> tupl
         shares = list_shares(connection, population.name)
     of = None if context.objects_of(Action.READ_PERMIT) is Objects.ALL else context.principal.id
     # Those of a person are the ones that still let them spend.
-    permits = [one for one in context.get(PermitService).list_permits(of=of) if (PERMIT, one.id) in shares]
+    permits = [one for one in context.get(PermitService).list_permits(of=of) if one.id in shares]
     now = moment_of(context)
-    return [make_part(one, population, shares[PERMIT, one.id], now) for one in permits[:count]], len(permits)
+    return [make_part(one, population, shares[one.id], now) for one in permits[:count]], len(permits)
 
 
 def parts_of(context: PageContext, permit: Permit, populations: dict[str, Population]) -> list[Part]:

@@ -3,7 +3,6 @@
 import re
 import unicodedata
 from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass
 
@@ -100,7 +99,7 @@ def iterate_rows(
     manifest : Manifest
     source : Source
     observe : callable
-        Called with each batch in order, on a thread of its own.
+        Called with each batch in order.
     progress : callable
         Called with the number of rows that were read, and their share of all, where it is known.
     faults : Faults, optional
@@ -115,18 +114,13 @@ def iterate_rows(
     """
     faults, rows = faults or Faults(source), 0
     coder = Coder(manifest, source, faults, pseudonymiser or Pseudonymiser.for_once())
-    with ThreadPoolExecutor(1) as pool, closing(read_batches(manifest, source, faults, coder.code)) as batches:
-        observed = None
+    with closing(read_batches(manifest, source, faults, coder.code)) as batches:
         for raw, coded in batches:
-            if observed is not None:
-                observed.result()
-            # While this batch is observed, the caller stores it and the next one is read.
-            observed = pool.submit(observe, coded)
+            # A thread of its own costs more turns of the interpreter's lock than it saves, even on the clock.
+            observe(coded)
             rows += coded.batch.count
             progress(rows, raw.share)
             yield coded.batch
-        if observed is not None:
-            observed.result()
 
 
 def observe_sketch(sketcher: Sketcher, key_id: str | None = None) -> Observer:
@@ -459,14 +453,16 @@ def fold_subjects(words: pa.Array) -> pa.Array:
 
     Each identifier is folded by itself: were others looked at, one person's would decide whose rows another's are.
     """
-    seen = np.bincount(find_texts(words)[0], minlength=256)  # expressions are run where they may change something
-    if seen[128:].any():
+    seen = find_texts(words)[0]  # expressions are run where they may change something
+    has_point = seen.max(initial=0) > 127
+    if has_point:
         folded = pa.array([_fold(word) for word in words.to_pylist()], pa.string())
     else:
         folded = pc.ascii_lower(words)
-        if seen[:33].any() or seen[127]:
+        if seen.min(initial=127) < 33 or (seen == 127).any():
             folded = pc.replace_substring_regex(folded, _INVISIBLE, "")
-    return pc.replace_substring_regex(folded, _FLOAT, r"\1") if seen[[44, 46]].any() or seen[128:].any() else folded
+        has_point = (seen == ord(".")).any() or (seen == ord(",")).any()
+    return pc.replace_substring_regex(folded, _FLOAT, r"\1") if has_point else folded
 
 
 def _fold(subject: str) -> str:

@@ -248,7 +248,7 @@ class _Texts:
                 f"{most!r}; leave out columns of free text",
                 most,
             )
-        return _normalise(array)
+        return array if texts is array else _normalise(array)
 
     def check_key(self, path: Path, name: str, array: pa.Array) -> pa.Array:
         """Return what `check` does, and no values where texts are too long: then the column is no key."""

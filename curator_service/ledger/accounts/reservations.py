@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import BigInteger, bindparam, delete, exists, func, insert, or_, select, update
 
 from curator_service.kit.db import Connection, InsertIfAbsent, Statement
-from curator_service.ledger.chain.verification import FOR_EVER, PERMIT
+from curator_service.ledger.chain.verification import FOR_EVER
 from curator_service.ledger.models import ReservationRow, ShareRow, WorkerRow
 
 JOB, RESERVATION = "job_", "res_"
@@ -113,8 +113,7 @@ _EXPIRED = Statement(
             ReservationRow.expires_at <= bindparam("moment"),
             exists().where(
                 ShareRow.population == ReservationRow.population,
-                ShareRow.scope == PERMIT,
-                ShareRow.label == ReservationRow.permit_id,
+                ShareRow.permit_id == ReservationRow.permit_id,
                 ShareRow.expires_at != FOR_EVER,
                 ShareRow.expires_at <= bindparam("moment"),
             ),
@@ -162,7 +161,6 @@ _UNDRAW = Statement(
     .where(_THIS, ReservationRow.state == ENDED)
     .values(drawn_units=ReservationRow.drawn_units - bindparam("undrawn", type_=BigInteger))
 )
-_ASSIGN = Statement(update(ReservationRow).where(_THIS).values(permit_id=bindparam("permit")))
 _REGISTER = InsertIfAbsent(WorkerRow)
 _BEAT = Statement(update(WorkerRow).where(WorkerRow.id == bindparam("worker")).values(beat=WorkerRow.beat + 1))
 _RETIRE = Statement(delete(WorkerRow).where(WorkerRow.id == bindparam("worker")))
@@ -244,11 +242,6 @@ def draw(connection: Connection, reservation_id: str, principal_id: str, units: 
 def undraw(connection: Connection, reservation_id: str, units: int) -> None:
     """Count an amount as not drawn from a reservation that has ended; it is the account that gets it back."""
     _UNDRAW.execute(connection, reservation=reservation_id, undrawn=units)
-
-
-def assign_permit(connection: Connection, reservation_id: str, permit: str) -> None:
-    """Say under which permit a reservation is that an earlier version left."""
-    _ASSIGN.execute(connection, reservation=reservation_id, permit=permit)
 
 
 def register_worker(connection: Connection, worker: str) -> None:

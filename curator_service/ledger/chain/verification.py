@@ -30,7 +30,7 @@ _STATED = ("project", "purpose", "legal_basis", "conditions")
 
 
 PERMIT = "permit"
-"""Scope of the shares that charges count for; what earlier versions counted for analysts and projects is taken over."""
+"""The kind of a permit's entries, and the member by which others name it."""
 FOR_EVER = ""
 """The end of a permit that has none."""
 
@@ -97,7 +97,7 @@ class AccountState:
     terms : tuple of str
         Adjacency, accountant, delta and time of creation, which the opening entry fixes for good.
     shares : dict
-        By scope and label.
+        By permit.
     reservations : dict of str to int
         What is left of each open reservation.
     spending : dict of Charged to (int, int)
@@ -112,7 +112,7 @@ class AccountState:
     epoch: int = EPOCH_FIRST
     head: str = GENESIS
     terms: tuple[str, ...] = ()
-    shares: dict[tuple[str, str], Share] = field(default_factory=dict)
+    shares: dict[str, Share] = field(default_factory=dict)
     reservations: dict[str, int] = field(default_factory=dict)
     spending: dict[Charged, tuple[int, int]] = field(default_factory=dict)
     is_used: bool = field(default=False, compare=False)
@@ -302,20 +302,15 @@ def _count_act(payload: dict[str, Any], units: int, state: AccountState) -> None
 
 
 def _shares(payload: dict[str, Any], state: AccountState) -> list[Share]:
-    """Return the shares that an entry touches: its permit's; before there were any, its analyst's and its project's."""
+    """Return the share that an entry touches: its permit's."""
     if PERMIT in payload:
-        share = state.shares.get((PERMIT, payload[PERMIT]))
+        share = state.shares.get(payload[PERMIT])
         if share is None:
             raise _Bad("the entry names a permit that was not granted")
         return [share]
-    if any(scope == PERMIT for scope, _ in state.shares):
+    if state.shares:
         raise _Bad("the entry names no permit")
-    names = [
-        (scope, payload[member])
-        for scope, member in (("analyst", "actor"), ("project", "project"))
-        if member in payload
-    ]
-    return [state.shares.setdefault(name, Share()) for name in names]
+    return []
 
 
 def _check_permitted(payload: dict[str, Any], share: Share) -> None:
@@ -376,34 +371,22 @@ def _count_void(payload: dict[str, Any], units: int, state: AccountState) -> Non
 
 
 def _count_limit(payload: dict[str, Any], units: int, state: AccountState) -> None:
-    if "scope" not in payload:
-        raised = units > state.limit
-        state.limit = units
-    else:
-        share = state.shares.setdefault((payload["scope"], payload["label"]), Share())
-        raised = share.limit is not None and units > share.limit
-        share.limit = units
-        _check_share(share)
+    raised = units > state.limit
+    state.limit = units
     is_of_two = payload["actor"] != payload["approved_by"]
     if raised and not is_of_two:
         raise _Bad("a limit was raised without a second admin")
-    if "scope" not in payload and not raised and is_of_two and not state.is_used:
+    if not raised and is_of_two and not state.is_used:
         state.highest_limit = units  # replaced, and never used
 
 
 def _count_permit(payload: dict[str, Any], state: AccountState) -> None:
     """Let people spend from now on, under a limit and until a time; or change that, or end it."""
-    name, limit = (PERMIT, payload[PERMIT]), payload.get("permit_limit")
+    name, limit = payload[PERMIT], payload.get("permit_limit")
     share = state.shares.get(name)
     before = share
     if share is None:
         share = state.shares[name] = Share()
-        if "adopts" in payload:
-            scope, label = payload["adopts"]
-            taken = state.shares.pop((scope, label), Share())
-            share.posted, share.pending = taken.posted, int(payload["adopted_pending"])
-            if not 0 <= share.pending <= taken.pending:
-                raise _Bad("the permit takes over more than was held")
     after = Share(
         None if limit is None else int(limit),
         share.posted,
@@ -421,8 +404,8 @@ def _count_permit(payload: dict[str, Any], state: AccountState) -> None:
 
 
 def is_host(actor: str) -> bool:
-    """Tell whether whoever acts has the machine itself: an operator at its command line, or the curator's own start."""
-    return actor == "curator" or actor.startswith("operator:")
+    """Tell whether whoever acts has the machine itself: an operator at its command line."""
+    return actor.startswith("operator:")
 
 
 def is_wider(before: Share | None, after: Share) -> bool:
@@ -466,7 +449,7 @@ def _count_history(payload: dict[str, Any], units: int, state: AccountState) -> 
     for charged, count, cost in charges:
         before, sum_of_units = state.spending.get(charged, (0, 0))
         state.spending[charged] = before + count, sum_of_units + cost
-        share = state.shares.get((PERMIT, charged.permit))
+        share = state.shares.get(charged.permit)
         if share is not None:
             share.posted += cost
             share.posted = share.posted if share.limit is None else min(share.posted, share.limit)

@@ -17,7 +17,9 @@ from analyst_client.display.displayable import Displayable
 from analyst_client.display.terminal import as_text, measure
 from curator_service.kit import spelling as of_the_server
 
-ENCODINGS = ["cp1252", "cp437", "ascii", "latin-1"]
+IN_C = "ascii in C"
+"""A console of the locale C where Python takes that at its word: standard output is in ASCII, and not strict."""
+ENCODINGS = ["cp1252", "cp437", "ascii", "latin-1", IN_C]
 PROGRAM = str(Path(__file__).with_name("displayed.py"))
 
 
@@ -29,7 +31,10 @@ def values() -> dict[str, Any]:
 
 def print_in(encoding: str, program: list[str], **variables: str) -> subprocess.CompletedProcess[bytes]:
     paths = os.pathsep.join(filter(None, sys.path))
-    environment = os.environ | {"PYTHONIOENCODING": encoding, "PYTHONPATH": paths, "COLUMNS": "80"} | variables
+    told = {"PYTHONIOENCODING": encoding}
+    if encoding == IN_C:
+        told = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": ""}
+    environment = os.environ | told | {"PYTHONPATH": paths, "COLUMNS": "80"} | variables
     return subprocess.run([sys.executable, *program], env=environment, capture_output=True, check=False)
 
 
@@ -49,6 +54,7 @@ def test_a_value_of_every_kind_is_printed(values: dict[str, Any]) -> None:
 def test_every_value_prints_in_every_encoding(encoding: str) -> None:
     ended = print_in(encoding, ["-W", "ignore", PROGRAM])
     assert ended.returncode == 0, ended.stderr.decode()
+    encoding = encoding.removesuffix(" in C")
     text = ended.stdout.decode(encoding)
     assert text.count("### ") > 70
     for word in ("Standard errors hold sampling", "95% from", "kidneys"):
@@ -135,6 +141,7 @@ def test_the_server_spells_as_the_client_does() -> None:
     ("stream", "handler"),
     [
         (("cp1252", "strict"), spelling.HANDLER),
+        (("ascii", "surrogateescape"), spelling.HANDLER),
         (("ascii", "replace"), "replace"),
         (("utf-8", "strict"), "strict"),
         (("utf-16", "strict"), "strict"),
@@ -159,4 +166,6 @@ def test_verification_prints_in_every_encoding(encoding: str, tmp_path: Path) ->
     path.write_text("{}", encoding="utf-8")
     ended = print_in(encoding, ["-m", "analyst_client.verify", str(path)])
     assert ended.returncode == 2, ended.stderr.decode()
-    assert f"study {'–' if encoding == 'cp1252' else '-'} " in ended.stdout.decode(encoding)
+    text = ended.stdout.decode(encoding.removesuffix(" in C"))
+    # In C the name arrives as bytes that nobody can read, and is shown so.
+    assert ("study \\udce2" if encoding == IN_C else f"study {'–' if encoding == 'cp1252' else '-'} ") in text

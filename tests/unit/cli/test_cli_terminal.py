@@ -12,7 +12,9 @@ from rich.table import Table
 
 from curator_service.cli.terminal import Terminal
 
-ENCODINGS = ["cp1252", "cp437", "ascii", "latin-1"]
+IN_C = "ascii in C"
+"""A console of the locale C where Python takes that at its word: words that are not in ASCII arrive as bytes."""
+ENCODINGS = ["cp1252", "cp437", "cp850", "ascii", "latin-1", "utf-8", IN_C]
 COMMANDS = [
     ["--help"],
     ["populations", "--help"],
@@ -35,18 +37,22 @@ COMMANDS = [
     ["keys", "list"],
     ["doctor"],
     ["ledger", "show", "ε"],
+    ["principals", "appoint", "ε", "--role", "analyst"],
+    ["providers", "explain"],
+    ["backup", "Größe – ε.tar"],
     ["nonsense"],
 ]
 PROGRAM = f"""
 import sys
 from curator_service.cli import main
 for command in {COMMANDS!r}:
-    sys.argv = ["curator", *command]
-    print("###", *command, flush=True)
+    sys.argv = ["curator", *(word.encode().decode(sys.getfilesystemencoding(), "surrogateescape") for word in command)]
+    sys.stdout.write("### " + ascii(" ".join(command))[1:-1] + "\\n")
     try:
         main()
-    except SystemExit:
-        pass
+    except SystemExit as left:
+        code = left.code or 0
+    sys.stdout.write("status " + str(code) + "\\n")
     sys.stdout.flush()
 """
 MANIFEST = """
@@ -76,30 +82,50 @@ def run(encoding: str, folder: Path) -> tuple[str, str]:
     """Run the commands one after another; return what they write, and their errors."""
     (folder / "manifest.toml").write_text(MANIFEST, encoding="utf-8")
     (folder / "rows.csv").write_text("age,dose\n" + "50,0.5\n61,0.25\n" * 20, encoding="utf-8")
-    environment = os.environ | {
-        "PYTHONIOENCODING": encoding,
-        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-        "COLUMNS": "80",
-        "CURATOR_DATA_DIR": str(folder / "data"),
-    }
-    ended = subprocess.run(
-        [sys.executable, "-c", PROGRAM], cwd=folder, env=environment, capture_output=True, check=False
+    told = {"PYTHONIOENCODING": encoding}
+    if encoding == IN_C:
+        told = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": ""}
+    environment = (
+        os.environ
+        | told
+        | {
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+            "COLUMNS": "80",
+            "CURATOR_DATA_DIR": str(folder / "data"),
+        }
     )
-    assert ended.returncode == 0, ended.stderr.decode()
+    (folder / "program.py").write_text(PROGRAM, encoding="utf-8")
+    typed = "zeilen – ε\n".encode()
+    command = [sys.executable, "program.py"]
+    ended = subprocess.run(command, cwd=folder, env=environment, input=typed, capture_output=True, check=False)
+    encoding = encoding.removesuffix(" in C")
+    assert ended.returncode == 0, ended.stderr.decode(encoding)
     return ended.stdout.decode(encoding), ended.stderr.decode(encoding)
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_commands_print_in_every_encoding(encoding: str, tmp_path: Path) -> None:
     text, errors = run(encoding, tmp_path)
+    codes = [int(code) for code in re.findall(r"^status (\d+)$", text, re.MULTILINE)]
+    unreadable = "some words are not of this console's encoding" in errors
+    assert len(codes) == len(COMMANDS)
+    *_, ledger, principals, providers, backup, nonsense = codes
+    assert set(codes[:-5]) == {0}
+    assert (ledger, principals) == ((2, 2) if encoding == IN_C else (1, 1))
+    assert (providers, backup, nonsense) == (2 if unreadable else 1, 0, 2)
+    assert unreadable == (encoding in {"ascii", IN_C})
+    assert (tmp_path / "Größe – ε.tar").is_file()
+    encoding = encoding.removesuffix(" in C")
     assert "Traceback" not in text + errors
     assert not re.search(r"\\u25", text + errors)  # every frame has a spelling
     said = dict(re.findall(r"### (.*?)\n(.*?)(?=###|\Z)", text, re.DOTALL))
     assert len(said) == len(COMMANDS)
-    assert ("limit ε" in said["populations list"]) == (encoding == "cp437")
+    assert ("limit ε" in said["populations list"]) == (encoding in {"cp437", "utf-8"})
     assert ("ug" in said["datasets show cohort"]) == (encoding == "ascii")
     assert ("±" in said["datasets show cohort"]) == (encoding != "ascii")
-    assert "\\u00b5g" in said["datasets show cohort --json"]  # a program reads what was declared
+    assert ("\\u00b5g" in said["datasets show cohort --json"]) == (
+        encoding != "utf-8"
+    )  # a program reads what was declared
     assert max(map(len, text.splitlines())) <= 160
     for command in ("populations list", "datasets list", "ledger show village", "permits list", "keys list", "doctor"):
         assert max(map(len, said[command].splitlines())) <= 80, command

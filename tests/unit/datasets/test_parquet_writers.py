@@ -1,4 +1,8 @@
-"""Parquet as other programs write it: each codec of each writer gives the rows of the same table as CSV."""
+"""Parquet as other programs write it: each codec of each writer gives the rows of the same table as CSV.
+
+Of R's writers there is none here: neither arrow nor nanoparquet is in Debian bookworm. What arrow writes in R comes
+from the same library as `write_pyarrow`.
+"""
 
 import csv
 from pathlib import Path
@@ -107,4 +111,14 @@ def test_a_codec_of_a_writer_is_read(tmp_path: Path, expected: dict[str, list[An
     path = tmp_path / "rows.parquet"
     WRITERS[writer](path, codec)
     assert len(expected["age"]) == ROWS
+    assert read(path) == expected
+
+
+@pytest.mark.parametrize("quoted", ["", ", FORCE_QUOTE *"])
+def test_csv_of_duckdb_is_read(tmp_path: Path, expected: dict[str, list[Any]], quoted: str) -> None:
+    duckdb = pytest.importorskip("duckdb", reason="files of DuckDB are NOT tested: duckdb is not installed")
+    path = tmp_path / "rows.csv"
+    with duckdb.connect() as connection:
+        connection.register("rows", pa.table(TABLE))
+        connection.execute(f"COPY rows TO '{path}' (FORMAT csv, HEADER{quoted})")
     assert read(path) == expected
