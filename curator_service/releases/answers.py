@@ -66,6 +66,28 @@ def divide(text: str, kind: AnyKind) -> Answer:
     return Answer(opening, f"{request}}}", declared, statistics, noise, cost, source if mark else None)
 
 
+def write_again(text: str, kind: AnyKind) -> str:
+    """Return an answer as it would be written now: earlier versions wrote numbers otherwise.
+
+    Raises
+    ------
+    ValueError, KeyError
+        If it is no answer: a member stands twice, is missing, or is another one.
+    """
+    content = json.loads(text, object_pairs_hook=_collect)
+    written = {name: content[name] for name in (*_FIRST, *kind.declared, *_LAST) if name in content}
+    if not isinstance(content, dict) or written.keys() != content.keys():
+        raise ValueError("an answer has other members")
+    return to_json(written).decode()
+
+
+def _collect(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse a member that stands twice: only the last would be looked at."""
+    if len(members := dict(pairs)) != len(pairs):
+        raise ValueError("a member stands twice")
+    return members
+
+
 @cache_short(maxsize=1024)
 def read_member(text: str) -> dict[str, Any]:
     """Read a member that many answers share; nobody changes it.

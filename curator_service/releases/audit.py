@@ -23,7 +23,7 @@ from curator_service.ledger.service import LedgerService
 from curator_service.privacy.accountant import Accountant
 from curator_service.releases import catalogue, repository
 from curator_service.releases.acts import Acts
-from curator_service.releases.answers import Answer, divide, make_listing, read_member, read_noise
+from curator_service.releases.answers import Answer, divide, make_listing, read_member, read_noise, write_again
 from curator_service.releases.catalogue import ListedRelease, Place, Shelves
 from curator_service.releases.charges import Stated, agrees_with_charge, recompute_cost
 from curator_service.releases.library import cut, is_source, least_sd
@@ -204,13 +204,19 @@ class _Answers:
         """Return what is wrong with a release that an entry states, or nothing."""
         if not _is_stated(release, payload):
             return release.id
-        return self._find_fault(release, payload)
+        fault = self._find_fault(release, payload, release.answer)
+        if fault:
+            try:
+                fault = self._find_fault(release, payload, write_again(release.answer, self._kinds.of_entry(payload)))
+            except _MALFORMED:
+                fault = release.id
+        return fault
 
-    def _find_fault(self, release: ListedRelease, payload: dict[str, Any]) -> str:
+    def _find_fault(self, release: ListedRelease, payload: dict[str, Any], text: str) -> str:
         is_free = payload["kind"] == "derive"
         try:
             dataset, kind = self._known[release.dataset_id], self._kinds.of_entry(payload)
-            answer = divide(release.answer, kind)
+            answer = divide(text, kind)
             asked = self._read_request(dataset.id, kind.name, answer.request)
             if not self._is_backed(release, kind, answer, payload, asked):
                 return release.id
@@ -224,7 +230,7 @@ class _Answers:
         if is_free and not self._is_block(dataset, kind, answer, payload):
             return f"the source of {release.id}"
         if not (
-            release.listing == own
+            catalogue.is_listed(release.listing, own)
             and (is_free or self._shelves.hold(place.collection, kind.name, release.sequence, listing.columns))
         ):
             return f"the listing of {release.id}"
@@ -285,7 +291,7 @@ class _Answers:
             raise ValueError("there is no such release, or it is not what its entry states")
         payload = from_json(release.receipt.payload_text)
         kind = self._kinds.of_entry(payload)
-        answer = divide(release.answer, kind)
+        answer = divide(write_again(release.answer, kind), kind)
         return from_json(answer.statistics), _listing(kind, self._known[release.dataset_id], answer), payload
 
 

@@ -10,6 +10,7 @@ from operator import and_ as both
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from pydantic_core import from_json
 from sqlalchemy import BigInteger, BindParameter, Double, and_, bindparam, insert, select, tuple_, union_all
 from sqlalchemy.dialects import postgresql, sqlite
 
@@ -419,6 +420,18 @@ def make_row(release: Place, listing: Listing, least_sd: float, noise: str, summ
         noise,
         summary,
     )
+
+
+def is_listed(found: tuple[Any, ...], own: tuple[Any, ...]) -> bool:
+    """Tell whether the row of a listing is what it must be; an earlier version may have written JSON otherwise."""
+    if found == own:
+        return True
+    try:
+        return found[:-2] == own[:-2] and [from_json(text) for text in found[-2:]] == [
+            from_json(text) for text in own[-2:]
+        ]
+    except (ValueError, TypeError):
+        return False
 
 
 def insert_listing(connection: Connection, row: tuple[Any, ...], listing: Listing) -> None:

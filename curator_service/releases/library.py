@@ -197,6 +197,8 @@ def answers(prepared: Prepared, principal_id: str, answer: str, *, exactly: bool
 def will_answer(prepared: Prepared, job: Mapping[str, Any]) -> bool:
     """Tell whether the answer of a job of the same dataset, by its details, will be one to a request as it stands."""
     about = {name: json.loads(job[name]) for name in ("request", "noise") if name in job}
+    if "noise" not in about:  # an earlier version began it
+        return bool(about["request"] == prepared.canonical)
     if about["request"]["kind"] != prepared.kind.name:
         return False
     asked, collection = prepared.listing, prepared.dataset.id

@@ -109,6 +109,12 @@ def test_a_job_of_another_kind_answers_nothing() -> None:
     assert not will_answer(ASKED, details_of(ASKED) | {"request": '{"kind":"gram"}'})
 
 
+def test_a_job_that_does_not_state_its_noise_answers_the_same_request() -> None:
+    """An earlier version began it."""
+    for working, will in ((ASKED, True), (make_prepared("age", **MORE), False)):
+        assert will_answer(ASKED, {"request": details_of(working)["request"]}) is will
+
+
 # --- Looking in the catalogue
 
 

@@ -8,7 +8,7 @@ import pytest
 from fakes import BARE, MOMENT, RULED, make_population, make_prepared, render
 
 from curator_service.privacy.lattice import UNIT
-from curator_service.releases.answers import Answer, divide, make_listing, read_about
+from curator_service.releases.answers import Answer, divide, make_listing, read_about, write_again
 from curator_service.releases.library import cut
 from curator_service.releases.preparation import Prepared
 from curator_service.releases.rendering import Form, describe, outline_of, outline_of_derived, render_derived
@@ -102,6 +102,21 @@ def test_what_an_answer_says_of_itself_is_read_without_its_statistics() -> None:
     broken = HOSTILE.replace('"values":[', '"values":[half a million numbers')
     named = HOSTILE.replace('"statistics":{"rows":{', '"statistics":{"noise":{')
     assert read_about(broken) == read_about(named) == read_about(HOSTILE)
+
+
+def test_an_answer_that_was_written_otherwise_is_written_again() -> None:
+    content = json.loads(HOSTILE)
+    for otherwise in (json.dumps(content, indent=2), json.dumps(dict(reversed(content.items())))):
+        assert write_again(otherwise, RULED) == HOSTILE
+
+
+@pytest.mark.parametrize(
+    "text",
+    [HOSTILE[:-1] + ',"more":1}', '{"id":"rel_1",' + HOSTILE[1:], HOSTILE.replace('"step":', '"step":1,"step":')],
+)
+def test_a_member_that_is_another_one_or_stands_twice_is_not_written_again(text: str) -> None:
+    with pytest.raises((ValueError, KeyError)):
+        write_again(text, RULED)
 
 
 # --- The form of every answer to a request
