@@ -191,9 +191,7 @@ class Attestation:
                 self._learn_principal(act)
             case "token":
                 scopes = Scopes.read(",".join(act["scopes"]))
-                self._tokens[act["token"]] = _Issued(
-                    act["principal"], act["commitment"], scopes, act["expires_at"], revoked=bool(act.get("revoked"))
-                )
+                self._tokens[act["token"]] = _Issued(act["principal"], act["commitment"], scopes, act["expires_at"])
                 replaced = self._tokens.get(act.get("replaces", ""))
                 if replaced is not None:
                     self._successors.setdefault(act["replaces"], []).append(act["token"])

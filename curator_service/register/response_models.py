@@ -79,7 +79,6 @@ class PrincipalEntry(Entry):
     principal: PrincipalId
     name: str
     roles: list[Role]
-    reason: str = left_out()
     issuer: Annotated[str, Field(description="Where somebody signed in")] = left_out()
     told_at: Annotated[Moment, Field(description="When that provider said so")] = left_out()
     claim: Annotated[str, Field(description="The claim by which it tells people apart")] = left_out()
@@ -102,8 +101,6 @@ class TokenEntry(Entry):
     commitment: Annotated[Digest, Field(description="A hash of the hash that is stored of its secret")]
     replaces: TokenId = left_out()
     replaced_ends_at: Moment = left_out()
-    reason: str = left_out()
-    revoked: Moment = left_out()
 
 
 class TokenRevokedEntry(Entry):

@@ -32,7 +32,7 @@ from curator_service.cli.main import app
 FOLDER = Path(__file__).parent
 _CHANCE = (
     (re.compile(r"cur_[0-9a-f]{16}_[\w-]{43}"), "cur_…"),
-    (re.compile(r"\b[0-9a-f]{64}\b|(?<=_)[0-9a-f]{16,24}\b|\b0000[0-9a-f]{12,}\b"), "#"),
+    (re.compile(r"\b[0-9a-f]{64}\b|(?<=_)[0-9a-f]{16,32}\b|\b0000[0-9a-f]{12,}\b"), "#"),
     (re.compile(r"(?<![\w/+-])(?=[\w/+-]*[0-9])(?=[\w/+-]*[a-z])(?=[\w/+-]*[A-Z])[\w/+-]{40,}={0,2}"), "~"),
 )
 _TIME = re.compile(r"\b\d{4}-\d\d-\d\dT[\d:.]+Z")
