@@ -1,4 +1,4 @@
-"""Stored rows: written as they are now and as an earlier version had them, read back, and mapped."""
+"""Stored rows: written, read back, and mapped."""
 
 import random
 from collections.abc import Mapping

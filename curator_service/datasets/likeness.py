@@ -114,11 +114,6 @@ class LikenessService:
         held = repository.list_digests(connection, about.dataset_id)
         _put_digests(connection, about, held | {self.key_digest(key_id, digest): key_id for digest in digests})
 
-    def record_digest(self, connection: Connection, digest: str, population: str, dataset_id: str = "") -> None:
-        """Remember whose a digest is, under the newest key."""
-        key_id = self._key_ids()[-1]
-        repository.claim_snapshot(connection, self.key_digest(key_id, digest), population, key_id, dataset_id)
-
     def seal(self, about: Version, sketch: Sketch) -> SealedSketch:
         """Encrypt a sketch under the newest key."""
         return self._seal(self._key_ids()[-1], about, sketch)

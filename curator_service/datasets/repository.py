@@ -310,11 +310,6 @@ def list_owners(connection: Connection, digest: str) -> list[str]:
     return [row[0] for row in _OWNERS_OF_SNAPSHOT.all(connection, digest=digest)]
 
 
-def claim_snapshot(connection: Connection, digest: str, population: str, key_id: str, dataset_id: str) -> None:
-    """Tie a keyed digest to the population of a dataset that has it."""
-    _CLAIM_SNAPSHOT.execute(connection, digest=digest, population=population, key_id=key_id, dataset_id=dataset_id)
-
-
 def list_digests(connection: Connection, dataset_id: str) -> dict[str, str]:
     """Return the keys of the keyed digests that were noted under a dataset."""
     return dict(_SNAPSHOTS_OF.all(connection, dataset_id=dataset_id))

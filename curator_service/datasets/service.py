@@ -486,7 +486,7 @@ class DatasetService:
         if not populations and self.storage.has_rows():
             return "the ledger is empty, and beside it are stored rows of one that was not"
         for dataset in datasets:
-            if latest.get(dataset.id) != dataset.registration:  # of an earlier version neither: its rows ended
+            if latest.get(dataset.id) != dataset.registration:  # nor one of its versions of before: their rows ended
                 return f"the dataset {dataset.name!r} is not the one that the ledger registered"
         return ""
 

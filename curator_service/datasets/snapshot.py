@@ -35,7 +35,7 @@ from curator_service.datasets.pseudonyms import SIZE, Pseudonymiser
 from curator_service.datasets.reading import bound_reading, read_apart
 from curator_service.datasets.repeats import KeyWatch
 from curator_service.datasets.report import Report, Reporter
-from curator_service.datasets.sketch import Sketch, Sketcher, code_rows_stored
+from curator_service.datasets.sketch import Sketch, Sketcher
 from curator_service.datasets.sources.base import IngestError, Progress, Source
 from curator_service.datasets.sources.coding import CodedBatch, iterate_rows, observe_sketch
 from curator_service.kit.caches import SizedCache
@@ -369,10 +369,6 @@ class Storage:
         """Tell whether any dataset is stored here."""
         return self.root.is_dir() and any(path.name.startswith("ds_") for path in self.root.iterdir())
 
-    def has_folder(self, name: str) -> bool:
-        """Tell whether there is a folder of this name."""
-        return (self.root / name).is_dir()
-
     def files(self, dataset_id: str) -> list[Path]:
         """Return the files of a dataset."""
         return sorted(path for path in (self.root / dataset_id).iterdir() if path.name != _UNREGISTERED)
@@ -444,18 +440,6 @@ class Storage:
         RowsUnreadable
         """
         return StoredRows(self.root / dataset_id, self.about(dataset_id).parts, manifest.row_capacity)
-
-    def sketch(self, dataset_id: str, manifest: Manifest, sketcher: Sketcher) -> Sketch:
-        """Sketch what was written: of the lattice, not of raw values.
-
-        Raises
-        ------
-        RowsUnreadable
-        """
-        columns = [declaration.column for declaration in manifest.columns]
-        for stored, _count in self.iterate_rows(dataset_id, [column.name for column in columns]):
-            sketcher.add(code_rows_stored(columns, stored))
-        return sketcher.finish()
 
     def holds(self, dataset_id: str, manifest: Manifest, commitment: str) -> bool:
         """Tell whether rows and sums are, number by number, those that were registered."""

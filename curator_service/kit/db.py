@@ -636,8 +636,8 @@ def check_revision(revision: str) -> None:
     """
     if revision not in _known_revisions():
         raise SchemaError(
-            f"the database's schema, revision {revision}, is that of a newer version, which this one cannot read: "
-            "run the newer version, or restore a backup of this one"
+            f"the database's schema, revision {revision}, is that of another version, which this one cannot read: run "
+            "that version, or restore a backup of this one"
         )
 
 

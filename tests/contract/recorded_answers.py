@@ -1,4 +1,4 @@
-"""What a real application answers on every route, and what this and an earlier version were recorded to answer."""
+"""What a real application answers on every route, and what this version was recorded to answer."""
 
 import json
 import re

@@ -223,9 +223,6 @@ def test_a_row_that_was_made_to_count_for_nothing_is_found_by_the_verification(w
     assert world.discrepancies() == ["the rows of dataset cohort"]
 
 
-# --- Rows of an earlier version
-
-
 def sums_of_all(world: World) -> dict[str, list[int]]:
     """Return sums of passes over the rows of every dataset."""
     found = {}

@@ -216,6 +216,7 @@ WRONG: dict[str, list[dict[str, Any]]] = {
     ],
     "a permit's limit falls below what was spent": [permit(), charge(5, **UNDER_A), permit(permit_limit="4")],
     "one officer grants alone": [permit(**ALONE)],
+    "the curator grants by itself": [permit(actor="curator", approved_by="curator")],
     "one officer raises a limit alone": [permit(permit_limit="4"), permit(permit_limit="5", **ALONE)],
     "one officer lifts a limit alone": [permit(permit_limit="4"), permit(**ALONE)],
     "one officer lengthens alone": [permit(expires_at="2027"), permit(expires_at="2028", **ALONE)],
