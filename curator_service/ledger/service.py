@@ -5,6 +5,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -15,12 +16,14 @@ from curator_service.kit.problems import NotFound, Problem, Unavailable
 from curator_service.ledger import repository
 from curator_service.ledger.accounts import reservations
 from curator_service.ledger.accounts.unit_of_work import Contradiction, Ledger, Payer, Refused
+from curator_service.ledger.chain.attestation import holds_by_keys_that_follow, is_attested
 from curator_service.ledger.chain.entries import (
     EPOCH_FIRST,
     GENESIS,
     Receipt,
     SignedCheckpoint,
 )
+from curator_service.ledger.chain.signing import KeyUnreadable
 from curator_service.ledger.chain.verification import REGISTER, Verification, Watch
 from curator_service.ledger.repository import Population
 from curator_service.ledger.trust.anchor import AnchorError
@@ -312,16 +315,21 @@ class LedgerService:
         return population
 
     def find_newest_moment(self) -> str:
-        """Return the latest moment that the last entries of all chains state; empty if there are none."""
+        """Return the latest moment that the last attested entries of all chains state; empty if there are none."""
+        holds = partial(holds_by_keys_that_follow, self.guard.keys)
         with self.database.read() as connection:
-            entries = [
-                entry
+            found = [
+                (chain.name, entry)
                 for chain in repository.list_chains(connection)
                 for entry in repository.list_entries(
                     connection, chain.name, after=max(0, chain.sequence - _LATEST), count=_LATEST
                 )
             ]
-        return max((json.loads(entry.payload_text).get("time", "") for entry in entries), default="")
+        try:
+            attested = [entry for chain, entry in found if is_attested(chain, entry, holds)]
+        except KeyUnreadable:
+            return ""  # no entry can be believed, and none is written
+        return max((json.loads(entry.payload_text).get("time", "") for entry in attested), default="")
 
     def get_checkpoint(self, population: str) -> SignedCheckpoint:
         """Return the signed checkpoint of a chain's head, and move the anchor to it.

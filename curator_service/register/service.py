@@ -10,9 +10,9 @@ from pydantic_core import from_json
 from curator_service.kit.db import Connection
 from curator_service.ledger import repository
 from curator_service.ledger.accounts.unit_of_work import Ledger, Refused
-from curator_service.ledger.chain.attestation import is_attested
-from curator_service.ledger.chain.entries import Receipt, entry_hash
-from curator_service.ledger.chain.signing import KeyUnreadable, SigningError
+from curator_service.ledger.chain.attestation import holds_by_keys_that_follow, is_attested
+from curator_service.ledger.chain.entries import Receipt
+from curator_service.ledger.chain.signing import KeyUnreadable
 from curator_service.ledger.chain.verification import ACTS, REGISTER
 from curator_service.ledger.service import LedgerService
 from curator_service.ledger.trust.guard import unverified
@@ -93,15 +93,7 @@ class Register:
         return (last, [act for act in found if act["kind"] in ACTS]) if last else None
 
     def _holds(self, receipt: Receipt) -> bool:
-        try:
-            return self._ledger.guard.trust.holds(receipt)
-        except KeyUnreadable:
-            raise
-        except SigningError:
-            verifier = self._ledger.guard.keys.verifier_of_those_that_follow()
-        checkpoint = receipt.signed.checkpoint
-        whole = entry_hash(receipt.payload_text) == receipt.entry_hash
-        return whole and verifier.holds(checkpoint, receipt.signature)
+        return holds_by_keys_that_follow(self._ledger.guard.keys, receipt)
 
     def list_entries(self, *, after: int, count: int) -> list[dict[str, Any]]:
         """Return a page of the chain, each entry with its hash and signature."""

@@ -1401,16 +1401,16 @@ def test_a_backup_is_restored_into_an_empty_database_only(used: World, tmp_path:
     assert used.curator.ledger.guard.reason() == ""
 
 
-@pytest.mark.parametrize(("revision", "reason"), [("0001", "older than the first"), ("9999", "a newer version")])
+@pytest.mark.parametrize("revision", ["0000", "9999"])
 def test_a_backup_of_a_schema_that_this_version_does_not_know_is_refused(
-    used: World, monkeypatch: pytest.MonkeyPatch, revision: str, reason: str
+    used: World, monkeypatch: pytest.MonkeyPatch, revision: str
 ) -> None:
     file = used.folder / "backup.tar"
     with monkeypatch.context() as patch:
         patch.setattr(used.curator.database, "revisions", lambda: (revision, revision))
         write_backup(used.curator, file)
     curator = make_curator(Settings(data_dir=used.folder / "new"), now=used.clock)
-    with pytest.raises(SchemaError, match=reason):
+    with pytest.raises(SchemaError, match="of another version, which this one cannot read"):
         read_backup(curator, file)
     assert curator.database.revisions()[0] is None
     assert not list((used.folder / "new" / "datasets").glob("*"))

@@ -22,7 +22,7 @@ def forge(sequence: int) -> Row:
     """Return an entry that lacks nothing but the signature, and takes the limit away."""
     place = {"population": "town", "sequence": sequence, "previous_hash": GENESIS, "units": str(2**50), "epoch": 1}
     account = {"limit": str(2**50), "posted": "0", "pending": "0", "key_id": "key_0"}
-    said = {"format": 2, "kind": "reconcile", "actor": "operator:x", "time": "2026-03-01T12:00:00Z", "all": "yes"}
+    said = {"format": 2, "kind": "reconcile", "actor": "operator:x", "time": "2999-03-01T12:00:00Z", "all": "yes"}
     text = canonical(said | place | account)
     return sequence, text, entry_hash(text), ""
 
@@ -85,7 +85,9 @@ def test_entries_that_nobody_signed_are_set_aside(used: World, kind: str) -> Non
         "ORDER BY sequence DESC LIMIT 1"
     )
     rows = GARBAGE[kind](before.sequence, newest)
+    moment = used.curator.ledger.find_newest_moment()
     insert(used, rows)
+    assert used.curator.ledger.find_newest_moment() == moment
     assert "'town' is broken" in start(used)
     problem(used.api().post(RELEASES, json=box(fresh=True), key="sealed"), "ledger-unverified", 503)
     done = account_for(used)

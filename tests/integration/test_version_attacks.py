@@ -128,16 +128,6 @@ def test_an_erasure_while_other_rows_wait_to_stand_for_the_present_ones_is_writt
     assert len({*sealed} - {*world.sql("SELECT sealed FROM sketches")}) == 1
 
 
-def test_a_digest_of_rows_that_an_earlier_version_noted_goes_too(world: World) -> None:
-    """It noted digests under no dataset; that of the file nobody can compute again, and it stays, keyed."""
-    register(world, "visits")
-    world.sql("DROP TRIGGER snapshots_no_update", "UPDATE snapshots SET dataset_id = ''")
-    before = {digest for (digest,) in world.sql("SELECT digest FROM snapshots")}
-    erase(world)
-    cut(world)
-    assert len(before - {digest for (digest,) in world.sql("SELECT digest FROM snapshots")}) == 1
-
-
 def test_an_erasure_during_an_append_is_of_its_rows_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file was read before the person was erased: whoever asked was told that it is done."""
     register(world, "visits")

@@ -32,6 +32,7 @@ from curator_service.datasets.service import DatasetService, RegistrationError
 from curator_service.datasets.sources.base import IngestError
 from curator_service.datasets.subjects import make_pseudonymiser
 from curator_service.datasets.versions import ChangeError
+from curator_service.identity.policy import Role
 from curator_service.kit.db import Database
 from curator_service.ledger.response_models import EntryModel
 from curator_service.ledger.trust.recovery import reconcile
@@ -731,6 +732,7 @@ def test_a_service_cuts_by_itself(world: World) -> None:
     register(world, "visits")
     erase(world)
     world.clock.advance(days=31)
+    world.curator.identity.create_token("cleo", Role.ANALYST)  # the clock goes on from the newest entry
     app = create_app(world.settings, now=world.clock)
 
     async def serve() -> None:

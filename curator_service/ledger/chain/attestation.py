@@ -12,20 +12,47 @@ from pydantic_core import from_json
 from curator_service.kit.db import Connection
 from curator_service.ledger import repository
 from curator_service.ledger.chain.entries import Receipt, StoredEntry, entry_hash
-from curator_service.ledger.chain.signing import KeyRing
+from curator_service.ledger.chain.signing import KeyRing, KeyUnreadable, SigningError, Verifier
 
 Holds = Callable[[Receipt], bool]
 """Whether a receipt is whole, and signed by this curator."""
 
 
 def holds_receipt(keys: KeyRing, receipt: Receipt) -> bool:
-    """Tell whether a receipt is whole, and signed by one of the curator's keys."""
+    """Tell whether a receipt is whole, and signed by one of the curator's keys.
+
+    Raises
+    ------
+    SigningError
+        If the public keys do not follow from each other.
+    """
+    return _holds(lambda key_id: keys.verifier(knowing=key_id), receipt)
+
+
+def holds_by_keys_that_follow(keys: KeyRing, receipt: Receipt) -> bool:
+    """Tell whether a receipt is whole, and signed by a key that follows from the first, whatever was put beside it.
+
+    Raises
+    ------
+    KeyUnreadable
+        If the file that names the first key cannot be read.
+    """
+    try:
+        return holds_receipt(keys, receipt)
+    except KeyUnreadable:
+        raise
+    except SigningError:
+        verifier = keys.verifier_of_those_that_follow()
+    return _holds(lambda _: verifier, receipt)
+
+
+def _holds(find_verifier: Callable[[str], Verifier], receipt: Receipt) -> bool:
     try:
         checkpoint = receipt.signed.checkpoint
     except (ValueError, KeyError, TypeError):
         return False
-    verifier = keys.verifier(knowing=checkpoint.key_id)
-    return entry_hash(receipt.payload_text) == receipt.entry_hash and verifier.holds(checkpoint, receipt.signature)
+    whole = entry_hash(receipt.payload_text) == receipt.entry_hash
+    return find_verifier(checkpoint.key_id).holds(checkpoint, receipt.signature) and whole
 
 
 def is_attested(population: str, entry: StoredEntry, holds: Holds) -> bool:
