@@ -43,6 +43,11 @@ class Crowd:
             child = town.process_factory.fork("customers:buy_until_cut_off", arguments, {}, log)
             self._running.append((analyst, child, record))
 
+    def count_served(self) -> int:
+        """Return how many requests were answered so far with a release."""
+        records = [record for _, _, record in self._running if record.is_file()]
+        return sum(submission.status == 201 for record in records for submission in read_record(record))
+
     def settle(self, server: Server, population: str) -> tuple[list[Submission], LedgerBooks]:
         """Wait for the customers, ask again with every key, and audit.
 

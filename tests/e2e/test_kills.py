@@ -76,7 +76,7 @@ def test_a_curator_that_is_killed_again_and_again_under_load_loses_no_charge_and
     path, server, kills = town.open_account("killed"), town.serve(), 0
     crowd, end = Crowd(town, [server], path, LOAD_S), time.monotonic() + LOAD_S
     while time.monotonic() < end:
-        pause(0.3)
+        wait_for(crowd.count_served, "somebody was served") if not kills else pause(0.3)
         server.kill()
         kills += 1
         server.start()
@@ -94,14 +94,14 @@ def test_what_a_curator_of_another_machine_had_reserved_is_given_back_after_its_
     changes = {"CURATOR_LEASE_S": f"{lease_s:.2f}"}
     server, other = town.serve(**changes), town.serve_elsewhere(**changes)
     with town.call(server) as caller:
+        begun = time.monotonic()
         kill_after_reserving(town, server, caller, path, {})
-        killed_at = time.monotonic()
         if town.is_sqlite:  # both are on this machine: as if nothing was known of the other one
             shutil.rmtree(workers_of(town))
     with town.call(other) as caller:
         assert slug(caller.post(path, ball(), "the-key")) == "release-in-progress"
         answer = caller.insist(path, ball(), "the-key")
-        assert time.monotonic() - killed_at > 0.6 * lease_s, "it was given up before its lease was over"
+        assert time.monotonic() - begun > lease_s, "it was given up before its lease was over"
         assert answer.status_code == 201
         assert caller.insist(path, ball(), "the-key").content == answer.content
     books = town.audit("killed")
