@@ -31,7 +31,6 @@ from analyst_client import SSP, AdaSSP, EstimationWarning
 from analyst_client.estimators.base import LinearFit
 from bench.recipes import DIRECTION_MIN, FAMILIES, Bounds, thesis
 from bench.uci import load
-from studies.metrics import Floats, Proportion
 from studies.common import (
     Panel,
     Shelf,
@@ -45,6 +44,7 @@ from studies.common import (
     parser_of,
     shown,
 )
+from studies.metrics import Floats, Proportion
 
 SETS = ("airfoil", "concrete", "elevators", "bike")
 EPSILONS = (0.1, 0.3, 1.0, 1.9)

@@ -40,8 +40,8 @@ from bench.simulation import Hospital, Truth
 from curator_service.kinds.gram.statistics import Statistic
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import Mechanism
-from studies.metrics import Floats, Proportion
 from studies.common import Panel, draw_panels, head, line, parser_of
+from studies.metrics import Floats, Proportion
 
 EPSILONS = (1.0, 0.1)
 PEOPLE = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000)

@@ -39,8 +39,8 @@ from bench.simulation import Hospital
 from curator_service.kinds.gram.statistics import Statistic
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import Calibration, Mechanism
-from studies.metrics import Floats, Proportion
 from studies.common import Panel, draw_panels, head, line, parser_of
+from studies.metrics import Floats, Proportion
 
 FEATURES, PUBLIC, HELD_OUT = 10, 10, 100
 SPLIT = (0.35, 0.6, 0.05)

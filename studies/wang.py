@@ -27,7 +27,6 @@ import numpy as np
 
 from analyst_client import AdaSSP
 from bench.uci import load
-from studies.metrics import Floats, Proportion
 from studies.common import (
     DELTA,
     Panel,
@@ -42,6 +41,7 @@ from studies.common import (
     parser_of,
     shown,
 )
+from studies.metrics import Floats, Proportion
 
 EPSILONS = (1.0, 0.1)
 CALIBRATIONS = ("wang2018", "analytic")

@@ -36,11 +36,11 @@ from analyst_client.refinement.rules import RefinementRules
 from bench.ideal import IdealCurator
 from bench.refined import cuts, least_squares
 from bench.simulation import Hospital, SeededNoise
+from studies.common import IMAGES, print_table
 from studies.figure import BandPanel, draw_bands
 from studies.problems import EDGES, TAILS, Problem, draw_problems, read_sets
 from studies.protocol import Floats, draw_bounds, error_without_privacy
 from studies.refinement import plain_error
-from studies.common import IMAGES, print_table
 
 METHODS = ("mean alone", "one release", "AdaSSP of Wang", "refinement")
 MEAN, ONE, _, REFINED = range(len(METHODS))
