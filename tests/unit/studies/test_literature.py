@@ -15,7 +15,7 @@ from studies import common, kalaja, local_sgd, nieminen, wang
 from studies.metrics import Proportion
 
 
-@pytest.mark.parametrize("module", [studies, wang, kalaja, nieminen, local_sgd], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [common, wang, kalaja, nieminen, local_sgd], ids=lambda module: module.__name__)
 def test_examples_run(module: ModuleType) -> None:
     outcome = doctest.testmod(module)
     assert outcome.failed == 0
