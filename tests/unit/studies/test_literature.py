@@ -1,4 +1,4 @@
-"""Pure functions of the reproductions of studies/literature.md, on what can be computed by hand or by another formula."""
+"""Pure functions of studies/literature.md, on what can be computed by hand or by another formula."""
 
 import doctest
 import math
