@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from analyst_client.arrays import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

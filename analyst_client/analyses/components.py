@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analyst_client.analyses.moments import Moments
+from analyst_client.arrays import FloatArray
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Note, View, percent, table
 from analyst_client.errors import EstimationError
 from analyst_client.inference.summary import number
 from analyst_client.kinds.gram.release import Release
 
-FloatArray = NDArray[np.float64]
 STABLE_DEGREES = 20.0
 
 

@@ -6,16 +6,15 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from analyst_client.analyses.inversion import invert_tail, noise_points
 from analyst_client.analyses.moments import BINARY, Moments, ResidualProducts
+from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError
 from analyst_client.inference.estimates import Estimate, EstimateTable
 from analyst_client.kinds.gram.release import Release
 from analyst_client.level import takes_level
 
-FloatArray = NDArray[np.float64]
 HEADS = ("variable", "and")
 LARGEST = 1.0 - 1e-12
 VISIBLE = 3.0

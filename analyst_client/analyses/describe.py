@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from analyst_client.analyses.advice import counts_advice
 from analyst_client.analyses.inversion import (
@@ -20,6 +19,7 @@ from analyst_client.analyses.inversion import (
     proportion,
 )
 from analyst_client.analyses.moments import Group, Moments
+from analyst_client.arrays import FloatArray
 from analyst_client.inference.estimates import Estimate, EstimateTable
 from analyst_client.inference.quadratic import Quadratic
 from analyst_client.kinds.gram.release import Release
@@ -27,7 +27,6 @@ from analyst_client.level import takes_level
 from analyst_client.schema.columns import Term
 from analyst_client.schema.quotes import write_expression
 
-FloatArray = NDArray[np.float64]
 HEADS = ("variable", "level", "statistic")
 COUNT_NOTE = "Intervals of n are of the rows that there are: privacy noise alone. All others are of the population."
 SHARE_NOTE = "Shares: binomial sampling error and the noise of both counts, in score form (Wilson)."

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analyst_client.analyses.moments import Moments
+from analyst_client.arrays import FloatArray
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Note, View, table
 from analyst_client.errors import EstimationError
@@ -16,7 +17,6 @@ from analyst_client.kinds.gram.design import design_matrix
 from analyst_client.kinds.gram.release import Release
 from analyst_client.schema.columns import Column, Term
 
-FloatArray = NDArray[np.float64]
 NOTE = "Points, without intervals. Classes are taken to share one covariance within them."
 
 

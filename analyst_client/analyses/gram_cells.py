@@ -5,9 +5,9 @@ from itertools import combinations_with_replacement, product
 
 import numpy as np
 
-from analyst_client.analyses.cell_noise import FloatArray
 from analyst_client.analyses.moments import check_people
 from analyst_client.analyses.table_results import Factor
+from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError
 from analyst_client.kinds.counts.axes import MISSING
 from analyst_client.kinds.gram.release import Release

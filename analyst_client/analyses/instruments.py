@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from analyst_client.analyses.inversion import likely_variances
 from analyst_client.analyses.moments import Moments, make_form
+from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError
 from analyst_client.estimators.ridge import OLS
 from analyst_client.inference.estimates import Estimate, EstimateTable
@@ -18,7 +18,6 @@ from analyst_client.inference.units import raw_units
 from analyst_client.kinds.gram.release import Release
 from analyst_client.level import takes_level
 
-FloatArray = NDArray[np.float64]
 WEAK_F = 10.0
 NOTE = (
     "Valid if the instruments act on the target by way of the endogenous columns alone, which no data can show. "

@@ -8,15 +8,14 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from analyst_client.analyses.moments import Moments
+from analyst_client.arrays import FloatArray
 from analyst_client.inference.equations import SCALE_POINTS
 from analyst_client.inference.quadratic import Quadratic, solve_quadratic
 from analyst_client.inference.quantiles import student_quantile, variance_points
 from analyst_client.inference.score import ConfidenceSet, critical_value
 
-FloatArray = NDArray[np.float64]
 NOISE_POINTS = 401
 """Equally likely values that stand for the privacy noise where it is convolved with a sampling law."""
 SMOOTH_RATIO = 3.0

@@ -4,10 +4,10 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from analyst_client.analyses.advice import fit_notes
 from analyst_client.analyses.moments import Moments, make_form
+from analyst_client.arrays import FloatArray
 from analyst_client.estimators.ridge import OLS
 from analyst_client.inference.estimates import Estimate, EstimateTable
 from analyst_client.inference.results import TargetResults
@@ -15,7 +15,6 @@ from analyst_client.inference.score import critical_value, p_value
 from analyst_client.kinds.gram.release import Release
 from analyst_client.level import takes_level
 
-FloatArray = NDArray[np.float64]
 NOTE = (
     "a: treatment on mediator; b: mediator on target, given the treatment; indirect = ab. Causal only where nothing "
     "else drives mediator and target. Intervals invert the score test (Fieller), that of the indirect effect is the "

@@ -6,15 +6,14 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError
 from analyst_client.inference.estimates import warned
 from analyst_client.inference.noise import NoiseLaw
 from analyst_client.kinds.gram.release import Release
 from analyst_client.schema.columns import Column, Term
 
-FloatArray = NDArray[np.float64]
 BINARY = {"level", "boolean", "missing"}
 MISSING = "(missing)"
 PEOPLE_HINT = (

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from analyst_client.analyses.moments import Moments
+from analyst_client.arrays import FloatArray
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Note, View, table
 from analyst_client.errors import EstimationError
@@ -16,7 +16,6 @@ from analyst_client.inference.summary import number
 from analyst_client.inference.units import raw_units
 from analyst_client.kinds.gram.release import Release
 
-FloatArray = NDArray[np.float64]
 SWEEPS_MAX = 100_000
 TOLERANCE = 1e-14
 NOTE = (

@@ -11,7 +11,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from analyst_client.analyses.cell_noise import CellNoise, FloatArray
+from analyst_client.analyses.cell_noise import CellNoise
+from analyst_client.arrays import FloatArray
 from analyst_client.inference.score import cornish_fisher_root, critical_value, p_value
 
 Pieces: TypeAlias = tuple[tuple[float, float], ...]

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analyst_client.analyses.cell_noise import CellNoise, FloatArray
+from analyst_client.analyses.cell_noise import CellNoise
 from analyst_client.analyses.quadrics import critical_square, fieller
 from analyst_client.analyses.table_results import Effect
 from analyst_client.analyses.tables import ContingencyTable
+from analyst_client.arrays import FloatArray
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Inline, View, facts, number, table, untrusted
 from analyst_client.errors import EstimationError

@@ -4,18 +4,17 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from analyst_client.analyses.advice import fit_notes
 from analyst_client.analyses.inversion import normal_quantile
 from analyst_client.analyses.moments import Moments, make_form
+from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError
 from analyst_client.estimators.ridge import OLS
 from analyst_client.inference.estimates import Estimate, EstimateTable
 from analyst_client.kinds.gram.release import Release
 from analyst_client.level import takes_level
 
-FloatArray = NDArray[np.float64]
 NOTE = (
     "Intervals: the delta method, sampling error for jointly normal rows and the noise of all moments. p is that of "
     "the coefficient itself (score test)."

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analyst_client.analyses.cell_noise import CellNoise, FloatArray
+from analyst_client.analyses.cell_noise import CellNoise
 from analyst_client.analyses.quadrics import (
     bilinear,
     chi2_tail,
@@ -16,6 +16,7 @@ from analyst_client.analyses.quadrics import (
 )
 from analyst_client.analyses.table_results import Effect, TableTest
 from analyst_client.analyses.tables import ContingencyTable
+from analyst_client.arrays import FloatArray
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Inline, Note, View, join, number, quiet, table, untrusted
 from analyst_client.errors import EstimationError

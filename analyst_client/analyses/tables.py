@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from analyst_client.analyses.cell_noise import CellNoise, FloatArray
+from analyst_client.analyses.cell_noise import CellNoise
 from analyst_client.analyses.gram_cells import read_cells
 from analyst_client.analyses.quadrics import (
     bilinear,
@@ -20,6 +20,7 @@ from analyst_client.analyses.quadrics import (
     score_statistic,
 )
 from analyst_client.analyses.table_results import Effect, Factor, TableTest
+from analyst_client.arrays import FloatArray
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Inline, View, join, number, quiet, table, untrusted
 from analyst_client.errors import EstimationError

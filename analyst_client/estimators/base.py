@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from analyst_client.arrays import FloatArray
 from analyst_client.errors import BoundsWarning, EstimationError, EstimationWarning
 from analyst_client.estimators.mixins import InferenceMixin
 from analyst_client.estimators.plausibility import check_plausible
@@ -25,8 +26,6 @@ from analyst_client.kinds.gram.design import design_matrix, map_rows, values_bey
 from analyst_client.kinds.gram.release import Release
 from analyst_client.level import takes_level
 from analyst_client.schema.columns import Column, Term, stored_columns
-
-FloatArray = NDArray[np.float64]
 
 
 class Estimator:

@@ -6,8 +6,8 @@ from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError, EstimationWarning
 from analyst_client.estimators.base import LinearFit
 from analyst_client.estimators.refinement_fit import check_family, feature_columns, read_columns
@@ -27,7 +27,6 @@ from analyst_client.refinement.inference import corrected_equations
 from analyst_client.refinement.plan import Refined
 from analyst_client.refinement.refinement import Refinement
 
-FloatArray = NDArray[np.float64]
 SHORT_BY = 1.2
 
 

@@ -4,15 +4,12 @@ import math
 from numbers import Real
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
+from analyst_client.arrays import FloatArray
 from analyst_client.estimators.base import LinearFit
 from analyst_client.inference.equations import Equations
 from analyst_client.inference.results import Solution
 from analyst_client.inference.shrinkage import normal_posterior
 
-FloatArray = NDArray[np.float64]
 PRECISION_MIN = 1e-12
 
 

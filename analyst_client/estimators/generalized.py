@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError
 from analyst_client.estimators.base import coded_rows
 from analyst_client.estimators.refinement_fit import RefinementFit, count_rows
@@ -24,7 +25,6 @@ from analyst_client.refinement.refinement import Refinement
 from analyst_client.refinement.rules import CUT_COLUMNS
 from analyst_client.schema.columns import Term
 
-FloatArray = NDArray[np.float64]
 CASES_PER_TERM = 10.0
 SEPARATED = 3.0
 CLIPPED = 0.01

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from analyst_client.arrays import FloatArray
 
 
 def rounding_level(eigenvalues: "NDArray[np.floating[Any]]") -> float:

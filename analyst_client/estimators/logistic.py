@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError, EstimationWarning
 from analyst_client.estimators.base import LinearFit
 from analyst_client.estimators.generalized import CASES_PER_TERM, GeneralizedFit, separation_warnings
@@ -25,7 +26,6 @@ from analyst_client.level import takes_level
 from analyst_client.refinement.refinement import Refinement
 from analyst_client.schema.columns import Column, Term
 
-FloatArray = NDArray[np.float64]
 SPREAD_MAX = 5.0
 INDEX_SHARE = 0.5
 LINEAR_LEVEL = 0.05

@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from analyst_client.errors import EstimationError
 from analyst_client.estimators.linalg import noise_norm_quantile, rounding_level, spectral_scale
@@ -12,7 +11,6 @@ from analyst_client.inference.evidence import bordered
 from analyst_client.kinds.gram.release import Release
 
 FALSE_ALARM = 1e-9
-FloatArray = NDArray[np.float64]
 
 
 def check_plausible(equations: Equations) -> None:

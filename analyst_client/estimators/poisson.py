@@ -3,11 +3,10 @@
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from analyst_client.arrays import FloatArray
 from analyst_client.estimators.generalized import GeneralizedFit
-
-FloatArray = NDArray[np.float64]
 
 
 class PoissonRegression(GeneralizedFit):

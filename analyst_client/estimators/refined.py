@@ -6,8 +6,8 @@ from functools import cached_property
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
+from analyst_client.arrays import FloatArray
 from analyst_client.display.model import number
 from analyst_client.errors import EstimationError, EstimationWarning
 from analyst_client.estimators.base import LinearFit
@@ -22,8 +22,6 @@ from analyst_client.refinement.inference import corrected_equations
 from analyst_client.refinement.plan import Refined
 from analyst_client.refinement.refinement import Refinement
 from analyst_client.schema.columns import CONSTANT, Term
-
-FloatArray = NDArray[np.float64]
 
 
 class RefinedRegression(RefinementFit, LinearFit):  # type: ignore[misc]  # `fit` takes no releases by themselves

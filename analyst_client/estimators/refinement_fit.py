@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError
 from analyst_client.estimators.base import Estimator
 from analyst_client.inference.heads import spent_text
@@ -18,7 +19,6 @@ from analyst_client.refinement.frame import Frame
 from analyst_client.refinement.refinement import Refinement
 from analyst_client.schema.columns import CONSTANT, Column, Term, stored_columns
 
-FloatArray = NDArray[np.float64]
 FITS = {"gaussian": "RefinedRegression", "binomial": "LogisticRegression", "poisson": "PoissonRegression"}
 """What is fitted on a refinement, by its family."""
 CUT = r"(?:(?:minimum|maximum)\((?:[-+.\de]+, )?)+{}(?:(?:, [-+.\de]+)?\))+"

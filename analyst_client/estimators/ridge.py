@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError, EstimationWarning
 from analyst_client.estimators.base import LinearFit
 from analyst_client.estimators.linalg import invert_symmetric, is_positive_definite, smallest_eigenvalue
@@ -18,7 +18,6 @@ from analyst_client.inference.pooling import own_equations, pool, without_site
 from analyst_client.inference.results import Solution
 from analyst_client.kinds.gram.release import Release
 
-FloatArray = NDArray[np.float64]
 PenaltyRule = Literal["leave-one-site-out"]
 WAYS_OUT = (
     "AdaSSP chooses a penalty from the noise; Ridge takes yours; a larger epsilon or fewer features lower the noise"

@@ -4,15 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError
 from analyst_client.inference.equations import Equations, Site
 from analyst_client.inference.pooling import own_equations
 from analyst_client.inference.quantiles import student_quantile
 from analyst_client.inference.score import critical_value, p_value
 
-FloatArray = NDArray[np.float64]
 ROUNDING = 1e-14  # of a scaled target's variance: what is left of a perfect fit
 
 

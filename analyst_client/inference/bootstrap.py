@@ -1,11 +1,10 @@
 """The parametric bootstrap: what the equations' solution would do under fresh rows and fresh noise."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from analyst_client.arrays import FloatArray
 from analyst_client.inference.equations import Equations
 
-FloatArray = NDArray[np.float64]
 DRAWS = 2000
 
 

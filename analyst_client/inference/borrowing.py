@@ -3,13 +3,12 @@
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError
 from analyst_client.inference.equations import Equations, Site
 from analyst_client.inference.quantiles import chi2_quantile
 
-FloatArray = NDArray[np.float64]
 BOUND_FAILS = 0.01
 
 

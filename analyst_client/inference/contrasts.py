@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from analyst_client.arrays import FloatArray
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Note, View, table
 from analyst_client.errors import EstimationError
@@ -17,7 +18,6 @@ from analyst_client.inference.score import ConfidenceSet
 from analyst_client.inference.summary import number, p_columns, weight_notes
 from analyst_client.inference.units import raw_powers, raw_units
 
-FloatArray = NDArray[np.float64]
 Hypothesis = str | Sequence[str] | ArrayLike
 NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 CONTRAST_NOTE = (

@@ -4,8 +4,8 @@ The derivation is in ``docs/inference-posterior.md``.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from analyst_client.arrays import FloatArray
 from analyst_client.inference.equations import Equations, StandardUnits
 from analyst_client.inference.evidence import Evidence
 from analyst_client.inference.noise import CorrectedLaw
@@ -13,7 +13,6 @@ from analyst_client.inference.posterior import CoefficientDraws, Seed, check_cou
 from analyst_client.inference.prior import Prior
 from analyst_client.inference.sampling import compute_ess, compute_rhat, sample_hmc
 
-FloatArray = NDArray[np.float64]
 COEFFICIENT_MAX = 1e4
 """The support of the density, in standard units."""
 FIXED_POINT_STEPS = 20

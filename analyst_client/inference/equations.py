@@ -6,8 +6,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError
 from analyst_client.inference.noise import LAPLACE_EXCESS_KURTOSIS, NoiseLaw
 from analyst_client.inference.quantiles import variance_points
@@ -16,7 +16,6 @@ from analyst_client.inference.sums import ResidualSums
 from analyst_client.kinds.gram.release import Release
 from analyst_client.schema.columns import Column, Term
 
-FloatArray = NDArray[np.float64]
 SCALE_POINTS = 24
 """Equally likely values that stand for a residual variance which the privacy noise leaves uncertain."""
 

@@ -4,12 +4,10 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError
 from analyst_client.inference.equations import Equations, Site
-
-FloatArray = NDArray[np.float64]
 
 UNKNOWN_VARIANCE = 1e30  # of a yᵀy that was not released: so large that it says nothing
 

@@ -4,15 +4,14 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError
 from analyst_client.inference.equations import Equations, Site
 from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.gram.two_steps import ROBUST_SHARE
 from analyst_client.kinds.score.release import ScoreRelease
 
-FloatArray = NDArray[np.float64]
 NORM_LEAST, NORM_MOST = 2.5, 7.0
 """Norm of gradients over s√d: below the least it would clip those of even residuals, above the most hardly any."""
 AFFORDED = 0.15

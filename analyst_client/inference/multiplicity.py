@@ -5,11 +5,10 @@ from typing import Literal
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 
+from analyst_client.arrays import FloatArray
 from analyst_client.kinds.gram.release import Release
 
-FloatArray = NDArray[np.float64]
 Family = Literal["fit", "release"]
 """Slopes that are tested together: those of one fit, or those of every fit that the columns of its release allow."""
 FAMILIES = ("fit", "release")

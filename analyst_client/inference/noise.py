@@ -4,12 +4,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError
 from analyst_client.kinds.gram.quote import Noise
 
-FloatArray = NDArray[np.float64]
 LAPLACE_EXCESS_KURTOSIS = 3.0
 
 

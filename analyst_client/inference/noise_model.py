@@ -10,11 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from analyst_client.arrays import FloatArray
 from analyst_client.inference.equations import weighted_sum
 from analyst_client.inference.evidence import Evidence, NoisyMoments
 from analyst_client.inference.prior import Prior
-
-FloatArray = NDArray[np.float64]
 
 COEFFICIENT_MAX, LOG_PRECISION_MAX = 1e4, 30.0  # the support of the density, far beyond what scaled data know
 FIXED_POINT_STEPS = 20

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from analyst_client.arrays import FloatArray
+
 # Normal expectations by the trapezoidal rule: for an integrand that is analytic near the real line its error falls
 # like exp(−2πd/h), with h = 0.05 the step and d = π/spread how near the poles of the logistic function are.
 NODES = np.linspace(-8.5, 8.5, 341)

@@ -8,8 +8,8 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError
 from analyst_client.inference.borrowing import anchored, own_variance
 from analyst_client.inference.equations import Equations, ResidualScale, Site
@@ -22,7 +22,6 @@ from analyst_client.schema.columns import Column, Term
 from analyst_client.schema.jobs import Job
 from analyst_client.schema.quotes import ReleaseSummary
 
-FloatArray = NDArray[np.float64]
 APART = 0.999
 """Probability by which residual variances of hospitals must differ before each weighs by its own."""
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from analyst_client.arrays import FloatArray
 from analyst_client.inference.evidence import Evidence
 from analyst_client.inference.noise_model import LOG_PRECISION_MAX, NoiseModel, with_one
 from analyst_client.inference.prior import Prior
 from analyst_client.inference.sampling import compute_ess, compute_rhat, sample_hmc
 from analyst_client.inference.shrinkage import PRIOR_DOMINATED
 
-FloatArray = NDArray[np.float64]
 Seed = int | np.random.Generator | None
 
 DEFINITE_SHARE_MIN = 0.5

@@ -1,14 +1,12 @@
 """Intervals for the mean of a target at new rows, and for new values of it."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from analyst_client.arrays import FloatArray
 from analyst_client.inference.equations import SCALE_POINTS
 from analyst_client.inference.quantiles import student_quantile, student_tails, variance_points
 from analyst_client.inference.results import TargetResults, project_each
 from analyst_client.inference.score import critical_value
-
-FloatArray = NDArray[np.float64]
 
 
 def mean_intervals(results: TargetResults, rows: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:

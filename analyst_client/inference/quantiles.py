@@ -1,9 +1,8 @@
 """Distribution functions. scipy is imported when the first is called, so that importing the client stays quick."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from analyst_client.arrays import FloatArray
 
 
 def student_quantile(upper_tail: float, dof: float) -> float:

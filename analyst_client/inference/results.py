@@ -10,8 +10,8 @@ from statistics import NormalDist
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError
 from analyst_client.inference.agreement import random_effects
 from analyst_client.inference.bootstrap import bootstrap_solutions
@@ -33,7 +33,6 @@ from analyst_client.inference.sums import ResidualSums
 from analyst_client.inference.units import raw_units
 from analyst_client.kinds.gram.rows import LINEAR
 
-FloatArray = NDArray[np.float64]
 IntervalMethod = Literal["fieller", "delta", "bootstrap", "posterior", "random-effects"]
 INTERVAL_METHODS = get_args(IntervalMethod)
 Bound = float | Mapping[str, float]

@@ -7,9 +7,9 @@ from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from analyst_client.arrays import FloatArray
+
 LogDensity = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 LEAPFROG_STEPS = 8

@@ -6,10 +6,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError
 from analyst_client.inference.quantiles import f_tail, student_quantile, student_tails
 
-FloatArray = NDArray[np.float64]
 MULTIPLIER_STEPS = 40
 BOUND_SLACK = 1e-4  # far above rounding errors, which would otherwise decide where a bound is reached exactly
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError
 from analyst_client.inference.equations import SCALE_POINTS, Equations, own_variances
 from analyst_client.inference.quantiles import truncated_normal_points
 
-FloatArray = NDArray[np.float64]
 PASSES = 20
 PRIOR_DOMINATED = 0.5
 GRID = np.logspace(-8.0, 2.0, 201)

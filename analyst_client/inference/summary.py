@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from analyst_client.arrays import FloatArray
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.html import as_html
 from analyst_client.display.model import Note, View, facts, percent, table
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Rows = list[tuple[str, ...]]
-FloatArray = NDArray[np.float64]
 CLIPPED_SHARE = 0.01
 DISAGREEMENT = 0.01
 PRIVACY_SHARE = 0.8

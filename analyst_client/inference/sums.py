@@ -3,10 +3,8 @@
 import math
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
+from analyst_client.arrays import FloatArray
 
-FloatArray = NDArray[np.float64]
 NORMAL_FOURTH = 4.0
 
 

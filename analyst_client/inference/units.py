@@ -5,11 +5,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from analyst_client.arrays import FloatArray
 from analyst_client.schema.columns import CONSTANT, Term
-
-FloatArray = NDArray[np.float64]
 
 
 def raw_units(terms: Sequence[Term], target: Term, row_map: str | None) -> tuple[FloatArray, FloatArray]:

@@ -1,13 +1,11 @@
 """Arrays of an answer: packed numbers, read and checked."""
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from analyst_client.arrays import FloatArray
 from analyst_client.schema.wire import Fields, as_float
-
-FloatArray: TypeAlias = NDArray[np.float64]
 
 
 def read_values(statistics: Fields, name: str, shape: list[int], size: int, packing: str = "full") -> FloatArray | None:

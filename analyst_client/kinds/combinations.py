@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from analyst_client.kinds.arrays import FloatArray, frozen
+from analyst_client.arrays import FloatArray
+from analyst_client.kinds.arrays import frozen
 from analyst_client.schema.wire import Fields
 
 BITS_MAX = 30

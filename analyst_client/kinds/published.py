@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from analyst_client.display.displayable import Displayable
-from analyst_client.display.model import Inline, code
+from analyst_client.display.model import Block, Inline, View, code, facts, join, quiet, untrusted
+from analyst_client.display.terminal import plain
 from analyst_client.errors import ReceiptInvalidError, ServiceError
 from analyst_client.ledger.files import replace_file
 from analyst_client.ledger.verification import Verification, read_trusted_keys, verify_answer
-from analyst_client.schema.amounts import Cost
+from analyst_client.schema.amounts import Cost, write_cost
+from analyst_client.schema.quotes import list_request
 from analyst_client.schema.reading import read_members
-from analyst_client.schema.receipts import Receipt
+from analyst_client.schema.receipts import Receipt, fold_receipt
 from analyst_client.schema.wire import Fields, parse_json
 
 ANSWERS = {
@@ -59,9 +61,28 @@ class PublishedAnswer(Displayable):
         """Compare the exact texts."""
         return self.text == other.text if isinstance(other, PublishedAnswer) else NotImplemented
 
+    def __repr__(self) -> str:
+        """Show what was asked, and its cost."""
+        cost = "" if self.cost is None else f", epsilon={self.cost.epsilon:.4g}, delta={self.cost.delta:.4g}"
+        return plain(f"<{type(self).__name__} {self.id} of {self.dataset!r}: {self._title}{cost}>")
+
     def __hash__(self) -> int:
         """Hash the exact text."""
         return hash(self.text)
+
+    @property
+    def _title(self) -> str:
+        """Say in a few words what was asked."""
+        return str(self.request.get("kind"))
+
+    def _show(self, title: str, *blocks: Block) -> View:
+        """Show what was asked under a title, blocks of the kind's own, and the receipt."""
+        stated = list_published(self)
+        if self.cost is not None:
+            stated.append(("cost", write_cost(self.cost)))
+        caption = join("Release ", untrusted(title), quiet(" of "), untrusted(self.dataset))
+        receipt = [] if self.receipt is None else [fold_receipt(self.receipt)]
+        return (facts(caption, stated + list_request(self.request)), *blocks, *receipt)
 
     @property
     def _signed_texts(self) -> tuple[str, ...]:

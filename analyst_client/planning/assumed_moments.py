@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError
 from analyst_client.inference.pooling import pool
 from analyst_client.inference.units import raw_units
@@ -15,7 +15,6 @@ from analyst_client.kinds.gram.quote import Quote
 from analyst_client.kinds.gram.release import Release
 from analyst_client.schema.columns import CONSTANT, Term, stored_columns
 
-FloatArray = NDArray[np.float64]
 DUMMY_ROWS = 8192
 MISSING_SHARE = 0.1
 """Of a column with an indicator, where nothing is stated: without any missing value it would have no effect to find."""

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from analyst_client.arrays import FloatArray
 from analyst_client.inference.units import raw_units
 from analyst_client.kinds.arrays import frozen
 from analyst_client.kinds.gram.design import code_target
@@ -28,8 +29,6 @@ from analyst_client.planning.assumed_moments import (
 )
 from analyst_client.planning.dummy_data import dummy_rows
 from analyst_client.schema.columns import CONSTANT, Term, stored_columns
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

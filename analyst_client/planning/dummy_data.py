@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from analyst_client.arrays import FloatArray
 from analyst_client.schema.columns import Column
 from analyst_client.schema.datasets import Dataset
 
-FloatArray = NDArray[np.float64]
 AnyArray = NDArray[Any]
 
 

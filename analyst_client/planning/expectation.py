@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError
 from analyst_client.inference.equations import Equations, ResidualScale, residual_scale
 from analyst_client.inference.pooling import pool
@@ -16,7 +16,6 @@ from analyst_client.kinds.gram.quote import Noise, Quote
 from analyst_client.planning.assumptions import Assumptions
 from analyst_client.planning.rehearsal import DummyReleases
 
-FloatArray = NDArray[np.float64]
 DRAWS = 200
 WORK_MAX = 2e7
 """Draws times D³: with many terms fewer draws tell how many releases have bounded intervals."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from analyst_client.arrays import FloatArray
 from analyst_client.inference.summary import Summary
 from analyst_client.kinds.gram.quote import Quote
 from analyst_client.level import takes_level
@@ -20,7 +20,6 @@ from analyst_client.planning.wording import figures, frame, percent, price_text,
 if TYPE_CHECKING:
     import pandas as pd
 
-FloatArray = NDArray[np.float64]
 EPSILONS = (0.1, 0.3, 1.0, 3.0)
 ROW_FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 TOLERANCE = 1e-4

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from analyst_client.arrays import FloatArray
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Inline, Note, View, facts, join, number, quiet, strong, table, untrusted
 from analyst_client.errors import EstimationError, EstimationWarning
@@ -24,7 +24,6 @@ from analyst_client.schema.amounts import Cost, write_cost
 from analyst_client.schema.columns import Term
 from analyst_client.schema.quotes import write_space
 
-FloatArray = NDArray[np.float64]
 _FITS: dict[str, Any] = {"gaussian": RefinedRegression, "binomial": LogisticRegression, "poisson": PoissonRegression}
 _UNITS = {
     "gaussian": "in standard deviations of the target",

@@ -4,15 +4,13 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from analyst_client.arrays import FloatArray
 from analyst_client.inference.noise import NoiseLaw
 from analyst_client.kinds.gram.local import packed, write_text
 from analyst_client.kinds.gram.quote import Noise, Quote
 from analyst_client.kinds.gram.release import Release
 from analyst_client.planning.assumptions import Assumptions
-
-FloatArray = NDArray[np.float64]
 
 
 def rehearse(quote: Quote, assumptions: Assumptions, seed: int = 0) -> Release:

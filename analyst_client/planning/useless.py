@@ -7,8 +7,8 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from analyst_client.arrays import FloatArray
 from analyst_client.inference.noise import NoiseLaw
 from analyst_client.kinds.gram.design import design_matrix
 from analyst_client.kinds.gram.quote import Quote
@@ -22,7 +22,6 @@ from analyst_client.schema.quotes import AnyQuote
 from analyst_client.terms.certain import Facts, decisive, is_decided_by_one
 from analyst_client.terms.expression import Expression, read_expression
 
-FloatArray = NDArray[np.float64]
 NORMAL = 1.96
 """Deviations of the noise that a 95 % interval reaches."""
 RARE = 0.2

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError
 from analyst_client.estimators.adassp import xtx_scale
 from analyst_client.estimators.base import LinearFit
@@ -34,7 +34,6 @@ from analyst_client.plots.style import (
 )
 from analyst_client.schema.columns import Term
 
-FloatArray = NDArray[np.float64]
 NAMED_LINES = 8
 """Most coefficients of a path that have a colour and a name."""
 

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from analyst_client.arrays import FloatArray
 from analyst_client.estimators.bayes import PosteriorFit
 from analyst_client.plots.style import (
     NEUTRAL,
@@ -21,7 +22,6 @@ from analyst_client.plots.style import (
     plain,
 )
 
-FloatArray = NDArray[np.float64]
 GRID = 1024
 ROW_HEIGHT = 0.86
 

@@ -11,7 +11,8 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from analyst_client.arrays import FloatArray
+
 BoolArray = npt.NDArray[np.bool_]
 TERMS_MAX = 64
 """A law of d terms has d (d + 3)/2 entries, and the square of that covariances."""

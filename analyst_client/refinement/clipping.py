@@ -4,11 +4,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from analyst_client.arrays import FloatArray
 from analyst_client.refinement.family import Family
 
-FloatArray = npt.NDArray[np.float64]
 _LOG_DRAWS = 12
 _KEPT_LEAST = 0.2
 """Least part of a score that clipping is taken to leave: below it the model is not to be trusted."""

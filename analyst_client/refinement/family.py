@@ -4,11 +4,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from analyst_client.arrays import FloatArray
 from analyst_client.inference.normal_index import NODE_WEIGHTS, NODES, offset_of, sigmoid
 
-FloatArray = npt.NDArray[np.float64]
 LOSSES = {"gaussian": "linear", "binomial": "logistic", "poisson": "poisson"}
 """The curator's loss of each family."""
 _SPREAD_LEAST, SPREAD_MOST = 1e-2, 5.0

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from analyst_client.arrays import FloatArray
 from analyst_client.error_base import ServiceError
 from analyst_client.refinement.places import Place
 from analyst_client.schema.columns import Term
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from analyst_client.arrays import FloatArray
 from analyst_client.inference.normal_index import offset_of
 from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.score import MEAT, NORMS, SCORE
@@ -43,7 +43,6 @@ from analyst_client.refinement.solution import shrunk_coefficients
 from analyst_client.schema.columns import CONSTANT
 from analyst_client.terms.expression import Expression
 
-FloatArray = npt.NDArray[np.float64]
 _FLOOR = 1e-5
 """Least eigenvalue of E[v vᵀ], and of the information over the mean of m′; more where it is less sure."""
 _TOLD = 6.0

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
+from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError
 from analyst_client.inference.equations import Equations, Site, StandardUnits
 from analyst_client.inference.meat import steadied
@@ -16,7 +16,6 @@ from analyst_client.refinement.plan import Refined
 from analyst_client.refinement.requests import Measurement, coordinates, kept_weight
 from analyst_client.refinement.tails import allowance
 
-FloatArray = npt.NDArray[np.float64]
 _VARIANCE_LEAST = 1e-3
 """Least residual variance that is believed, in squares of the target's spread."""
 

@@ -4,15 +4,14 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError
 from analyst_client.refinement.belief import Belief
 from analyst_client.refinement.family import index_direction
 from analyst_client.refinement.generalized import BEND, Gradient, Moments, RefinedGeneralized
 from analyst_client.refinement.requests import Measurement
 
-FloatArray = npt.NDArray[np.float64]
 UNSURE_MOST = 0.4
 """Of the information along a coefficient, relative: above it an interval has no end."""
 _VARIANCE_MISFIT = 0.25

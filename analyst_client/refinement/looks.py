@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from analyst_client.arrays import FloatArray
 from analyst_client.kinds.gram.request import ReleaseRequest
 from analyst_client.kinds.score import NORMS, SCORE
 from analyst_client.kinds.score.release import ScoreRelease
@@ -25,7 +25,6 @@ from analyst_client.refinement.questions import BITS, Question, histogram_share,
 from analyst_client.refinement.rules import RefinementRules
 from analyst_client.terms.expression import Expression
 
-FloatArray = npt.NDArray[np.float64]
 _RATIO_MOST, _RATIO_LEAST = 6.0, 0.02
 """Range of a variance that one look may find, over the one that was taken."""
 _SCALE_LEAST = 1e-4

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from analyst_client.arrays import FloatArray
 from analyst_client.inference.sums import ResidualSums
 from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.score import SCORE
@@ -41,7 +42,6 @@ from analyst_client.refinement.sums import tell_sums
 from analyst_client.refinement.tails import Tails
 from analyst_client.terms.expression import Expression
 
-FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 _FLOOR = 0.1
 """Least eigenvalue, in rows, that gradients are whitened by."""

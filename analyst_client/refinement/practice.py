@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from analyst_client.arrays import FloatArray
 from analyst_client.error_base import CuratorError
 from analyst_client.inference.normal_index import sigmoid
 from analyst_client.kinds.gram.design import code_target, design_matrix
@@ -32,7 +32,6 @@ from analyst_client.schema.answers import Answer
 from analyst_client.schema.columns import Column, Term
 from analyst_client.schema.quotes import AnyQuote
 
-FloatArray = npt.NDArray[np.float64]
 BODY_MAX = 64 * 1024
 """Largest request of a curator, in bytes."""
 _POSTED_NUMBER, _LONGEST = re.compile(r"(?<![\d.])-?\d+(?=[,\]}])"), "-99999999"

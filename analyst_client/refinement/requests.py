@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from analyst_client.arrays import FloatArray
 from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.gram.request import ReleaseRequest
 from analyst_client.kinds.gram.rows import CombinedRows
@@ -22,7 +23,6 @@ from analyst_client.refinement.questions import BITS, Coding, Question, norm_exc
 from analyst_client.refinement.rules import RefinementRules
 from analyst_client.terms.expression import Expression
 
-FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 _KEPT_LEAST = 0.2
 """Least part of a score that clipping is taken to leave: below it the model of residuals is not to be trusted."""

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from analyst_client.arrays import FloatArray
 from analyst_client.errors import RequestInvalidError
 from analyst_client.inference.meat import norm_in_deviations
 from analyst_client.inference.noise import NoiseLaw
-from analyst_client.kinds.arrays import FloatArray
 from analyst_client.kinds.gram.quote import Quote
 from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.gram.request import ReleaseRequest

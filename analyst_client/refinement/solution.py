@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from analyst_client.refinement.belief import Belief, FloatArray
+from analyst_client.arrays import FloatArray
+from analyst_client.refinement.belief import Belief
 
 _DEVIATIONS = np.geomspace(1e-3, 3.0, 19)
 _LOG_PRIOR = -0.5 * (np.log(_DEVIATIONS / 0.3) / 1.2) ** 2

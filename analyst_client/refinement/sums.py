@@ -11,8 +11,8 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from analyst_client.arrays import FloatArray
 from analyst_client.inference.sums import NORMAL_FOURTH, ResidualSums
 from analyst_client.kinds.score import MEAT
 from analyst_client.kinds.score.release import ScoreRelease
@@ -26,7 +26,6 @@ from analyst_client.refinement.solution import expected_excess
 from analyst_client.schema.columns import CONSTANT
 from analyst_client.terms.expression import Expression
 
-FloatArray = npt.NDArray[np.float64]
 _NORM_LEAST, _NORM_PART, _NORM_POWER = 4.0, 0.75, 0.7
 """Square of the norm, at least, and by a power of rows by µ: what noise adds is then about what tails lose."""
 _TAIL = 1.4

@@ -5,11 +5,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from analyst_client.arrays import FloatArray
 from analyst_client.kinds.score.release import ScoreRelease
 
-FloatArray = npt.NDArray[np.float64]
 _DEGREES = np.array([2.2, 2.6, 3.2, 4.0, 6.0, 10.0, 50.0])
 """Degrees of freedom that residuals may have, as Student's t: from many outliers to none."""
 _LOG_PRIOR = np.log([0.005, 0.02, 0.06, 0.15, 0.25, 0.3, 0.215])

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from analyst_client.arrays import FloatArray
 from analyst_client.schema.columns import Column, DerivedColumn, stored_columns
 from analyst_client.terms.expression import BASES, COLUMN, INTERACTION, Expression, as_expression, read_expression
-from analyst_client.terms.values import FloatArray, Values, evaluate
+from analyst_client.terms.values import Values, evaluate
 
 ROWS, AGREEMENT = 512, 0.95
 """Rows that are made up, and the part on which two expressions agree: rounding may move one across a cut point."""

@@ -8,11 +8,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from analyst_client.arrays import FloatArray
 from analyst_client.terms.expression import COLUMN, NUMBER, Expression
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from analyst_client.kinds.arrays import FloatArray
+from analyst_client.arrays import FloatArray
 from analyst_client.kinds.counts.axes import TableAxis
 from analyst_client.kinds.counts.table import Table
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from numpy.typing import ArrayLike
 
-from analyst_client.display.model import Block, Inline, Note, aligned, join, number, quiet, table, untrusted
+from analyst_client.display.model import Block, Note, aligned, join, number, quiet, table, untrusted
 from analyst_client.kinds.counts import laws
 from analyst_client.kinds.counts.axes import Axis, TableShape, match_tables, read_is_laplace, read_shapes
 from analyst_client.level import takes_level
@@ -118,9 +118,6 @@ class CountsQuote(AnyQuote):
 
     def _asked(self) -> str:
         return f"counts of {', '.join(shape.title for shape in self.tables)}"
-
-    def _caption(self) -> Inline:
-        return join(untrusted(self._asked()), quiet(" of "), untrusted(self.dataset))
 
     def _noise_view(self) -> tuple[Block, ...]:
         sds = [self.noise.sd[shape.name] for shape in self.tables]

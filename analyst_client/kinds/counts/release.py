@@ -4,17 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from analyst_client.display.model import Note, View, facts, join, quiet, untrusted
-from analyst_client.display.terminal import plain
-from analyst_client.kinds.arrays import FloatArray
+from analyst_client.arrays import FloatArray
+from analyst_client.display.model import Note, View
 from analyst_client.kinds.counts import KIND
 from analyst_client.kinds.counts.axes import Axis, match_tables, read_shapes
 from analyst_client.kinds.counts.consistency import fit_consistent
 from analyst_client.kinds.counts.table import NOTE, Table, list_cells, read_table
-from analyst_client.kinds.published import PublishedAnswer, list_published
-from analyst_client.schema.amounts import write_cost
-from analyst_client.schema.quotes import list_request
-from analyst_client.schema.receipts import fold_receipt
+from analyst_client.kinds.published import PublishedAnswer
 from analyst_client.schema.wire import Fields
 
 
@@ -35,13 +31,8 @@ class CountsRelease(PublishedAnswer):
     _kind = KIND
     tables: tuple[Table, ...]
 
-    def __repr__(self) -> str:
-        """Show what was counted, and its cost."""
-        cost = "" if self.cost is None else f", epsilon={self.cost.epsilon:.4g}, delta={self.cost.delta:.4g}"
-        return plain(f"<CountsRelease {self.id} of {self.dataset!r}: {self._titles}{cost}>")
-
     @property
-    def _titles(self) -> str:
+    def _title(self) -> str:
         return ", ".join(counts.title for counts in self.tables)
 
     def consistent(self) -> tuple[FloatArray, ...]:
@@ -81,18 +72,7 @@ class CountsRelease(PublishedAnswer):
         return _read_arranged, (self.text, self.answer, asked)
 
     def _view(self) -> View:
-        stated = list_published(self)
-        if self.cost is not None:
-            stated.append(("cost", write_cost(self.cost)))
-        return (
-            facts(
-                join("Release ", untrusted(f"counts of {self._titles}"), quiet(" of "), untrusted(self.dataset)),
-                stated + list_request(self.request),
-            ),
-            *map(list_cells, self.tables),
-            Note(NOTE),
-            *([] if self.receipt is None else [fold_receipt(self.receipt)]),
-        )
+        return self._show(f"counts of {self._title}", *map(list_cells, self.tables), Note(NOTE))
 
 
 def _read_arranged(text: str, answer: str | None, asked: Sequence[Sequence[Axis]]) -> CountsRelease:

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from analyst_client.arrays import FloatArray
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Block, Inline, Note, View, join, number, quiet, table, untrusted
 from analyst_client.display.terminal import plain
-from analyst_client.kinds.arrays import FloatArray, read_numbers, read_packed
+from analyst_client.kinds.arrays import read_numbers, read_packed
 from analyst_client.kinds.counts.axes import TableAxis, TableShape, read_is_laplace
 from analyst_client.kinds.counts.bins import check_part, quantile_of_bins
 from analyst_client.kinds.counts.laws import contrast_quantile, noise_quantile, noise_quantiles

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from analyst_client.arrays import FloatArray
 from analyst_client.schema.columns import Column, DerivedColumn, Term, stored_columns
 from analyst_client.terms.values import Values, basis_values, evaluate
 
-FloatArray = NDArray[np.float64]
 AnyArray = NDArray[Any]
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from analyst_client.arrays import FloatArray
 from analyst_client.display.model import number
-from analyst_client.kinds.arrays import FloatArray
 from analyst_client.kinds.score.release import NORM_EDGES, ScoreRelease
 
 SHARE = 0.02

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from analyst_client.kinds.arrays import FloatArray
+from analyst_client.arrays import FloatArray
 from analyst_client.kinds.combinations import BITS_MAX, Combinations
 
 LINEAR = "linear"

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from analyst_client.kinds.arrays import FloatArray, frozen, read_values, unpack_symmetric
+from analyst_client.arrays import FloatArray
+from analyst_client.kinds.arrays import frozen, read_values, unpack_symmetric
 from analyst_client.kinds.combinations import Combinations
 from analyst_client.kinds.gram.coding import check_terms, name_features, read_coding
 from analyst_client.kinds.gram.quote import Noise

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, TypeAlias
 
+from analyst_client.arrays import FloatArray
 from analyst_client.error_base import ServiceError
-from analyst_client.kinds.arrays import FloatArray, frozen, read_packed
+from analyst_client.kinds.arrays import frozen, read_packed
 from analyst_client.kinds.counts.axes import read_columns, read_is_laplace
 from analyst_client.schema.columns import Column, DerivedColumn
 from analyst_client.schema.quotes import read_deviations

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from analyst_client.display.model import Block, Inline, Note, aligned, join, quiet, table, untrusted
+from analyst_client.display.model import Block, Note, aligned, join, quiet, table, untrusted
 from analyst_client.kinds.counts.axes import read_is_laplace
 from analyst_client.kinds.marginals.items import Item, ItemShape, match_items, read_items
 from analyst_client.schema.columns import Column
@@ -69,9 +69,6 @@ class MarginalsQuote(AnyQuote):
 
     def _asked(self) -> str:
         return f"marginals: {'; '.join(item.title for item in self.marginals)}"
-
-    def _caption(self) -> Inline:
-        return join(untrusted(self._asked()), quiet(" of "), untrusted(self.dataset))
 
     def _noise_view(self) -> tuple[Block, ...]:
         sds = aligned([self.noise.sd[item.name] for item in self.marginals])

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, NamedTuple
 
-from analyst_client.display.model import Block, Inline, Note, View, facts, join, number, quiet, table, untrusted
-from analyst_client.display.terminal import plain
+from analyst_client.display.model import Block, Inline, Note, View, number, table, untrusted
 from analyst_client.kinds.counts.table import Estimate
 from analyst_client.kinds.marginals import KIND
 from analyst_client.kinds.marginals.histogram import Histogram
@@ -22,12 +21,9 @@ from analyst_client.kinds.marginals.items import (
 )
 from analyst_client.kinds.marginals.recentring import Recentring, propose
 from analyst_client.kinds.marginals.sums import Sums
-from analyst_client.kinds.published import PublishedAnswer, list_published
+from analyst_client.kinds.published import PublishedAnswer
 from analyst_client.level import LEVEL, takes_level
-from analyst_client.schema.amounts import write_cost
 from analyst_client.schema.columns import Column
-from analyst_client.schema.quotes import list_request
-from analyst_client.schema.receipts import fold_receipt
 from analyst_client.schema.wire import Fields
 from analyst_client.terms.expression import Expression, as_expression
 from analyst_client.terms.matching import names_column
@@ -72,13 +68,8 @@ class MarginalsRelease(PublishedAnswer):
     _kind = KIND
     marginals: tuple[Marginal, ...]
 
-    def __repr__(self) -> str:
-        """Show what was asked, and its cost."""
-        cost = "" if self.cost is None else f", epsilon={self.cost.epsilon:.4g}, delta={self.cost.delta:.4g}"
-        return plain(f"<MarginalsRelease {self.id} of {self.dataset!r}: {self._titles}{cost}>")
-
     @property
-    def _titles(self) -> str:
+    def _title(self) -> str:
         return "; ".join(marginal.title for marginal in self.marginals)
 
     @property
@@ -367,18 +358,7 @@ class MarginalsRelease(PublishedAnswer):
         return reduce(Sums.seeing, histograms if moments is None else [moments, *histograms])
 
     def _view(self) -> View:
-        stated = list_published(self)
-        if self.cost is not None:
-            stated.append(("cost", write_cost(self.cost)))
-        return (
-            facts(
-                join("Release ", untrusted(f"marginals: {self._titles}"), quiet(" of "), untrusted(self.dataset)),
-                stated + list_request(self.request),
-            ),
-            self._list_columns(),
-            Note(SHOWN_NOTE),
-            *([] if self.receipt is None else [fold_receipt(self.receipt)]),
-        )
+        return self._show(f"marginals: {self._title}", self._list_columns(), Note(SHOWN_NOTE))
 
     def _list_columns(self) -> Block:
         rows: list[list[Inline]] = []

@@ -9,9 +9,8 @@ of Haar: a step up and down within a bin of s finest ones has the eigenvalue :ma
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from analyst_client.arrays import FloatArray
 
 
 def fit_tree(values: FloatArray) -> FloatArray:

@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
+from analyst_client.arrays import FloatArray
 from analyst_client.error_base import ServiceError
-from analyst_client.kinds.arrays import FloatArray, frozen
+from analyst_client.kinds.arrays import frozen
 from analyst_client.kinds.combinations import BITS_MAX, Combinations, read_combinations
 from analyst_client.kinds.gram.coding import check_terms, name_features, read_columns, read_expressions
 from analyst_client.kinds.gram.quote import order_terms

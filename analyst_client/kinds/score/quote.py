@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from analyst_client.display.model import Block, Inline, Note, Table, aligned, join, quiet, table, untrusted
+from analyst_client.display.model import Block, Note, Table, aligned, join, quiet, table, untrusted
 from analyst_client.kinds.counts.axes import read_is_laplace
 from analyst_client.kinds.score import MEAT, NORMS, SCORE
 from analyst_client.kinds.score.posted import PostedScore, read_posted
@@ -107,9 +107,6 @@ class ScoreQuote(PostedScore, AnyQuote):
 
     def _asked(self) -> str:
         return self.title
-
-    def _caption(self) -> Inline:
-        return join(untrusted(self.title), quiet(" of "), untrusted(self.dataset))
 
     def _noise_view(self) -> tuple[Block, ...]:
         return list_score_noise(self.noise, self.posted.directions.count), Note(UNIT_NOTE)

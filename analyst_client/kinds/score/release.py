@@ -6,29 +6,24 @@ from typing import Any
 
 import numpy as np
 
+from analyst_client.arrays import FloatArray
 from analyst_client.display.model import (
     Block,
     Inline,
     Note,
     View,
     aligned,
-    facts,
     folded,
-    join,
     number,
     quiet,
     table,
     untrusted,
 )
-from analyst_client.display.terminal import plain
-from analyst_client.kinds.arrays import FloatArray, frozen, read_values, unpack_symmetric
-from analyst_client.kinds.published import PublishedAnswer, list_published
+from analyst_client.kinds.arrays import frozen, read_values, unpack_symmetric
+from analyst_client.kinds.published import PublishedAnswer
 from analyst_client.kinds.score import KIND, MEAT, NORMS, SCORE
 from analyst_client.kinds.score.posted import PostedScore, read_posted
 from analyst_client.kinds.score.quote import UNIT_NOTE, ScoreNoise, list_score_noise
-from analyst_client.schema.amounts import write_cost
-from analyst_client.schema.quotes import list_request
-from analyst_client.schema.receipts import fold_receipt
 from analyst_client.schema.wire import Fields
 
 NORM_EDGES = tuple(1.6**step for step in range(-8, 4))
@@ -89,10 +84,9 @@ class ScoreRelease(PostedScore, PublishedAnswer):
         """
         return frozen(np.array(NORM_EDGES))
 
-    def __repr__(self) -> str:
-        """Show what was asked, and its cost."""
-        cost = "" if self.cost is None else f", epsilon={self.cost.epsilon:.4g}, delta={self.cost.delta:.4g}"
-        return plain(f"<ScoreRelease {self.id} of {self.dataset!r}: {self.title}{cost}>")
+    @property
+    def _title(self) -> str:
+        return self.title
 
     @classmethod
     def _read_statistics(cls, body: Fields) -> dict[str, Any]:
@@ -111,17 +105,12 @@ class ScoreRelease(PostedScore, PublishedAnswer):
         return _read_in_order, (self.text, self.answer, tuple(self.expressions))
 
     def _view(self) -> View:
-        stated = list_published(self)
-        if self.cost is not None:
-            stated.append(("cost", write_cost(self.cost)))
-        caption = join("Release ", untrusted(self.title), quiet(" of "), untrusted(self.dataset))
-        return (
-            facts(caption, stated + list_request(self.request)),
+        return self._show(
+            self.title,
             list_score_noise(self.noise, self.posted.directions.count),
             *self._list_statistics(),
             Note(UNIT_NOTE),
             folded(f"Terms ({len(self.terms):,})", self._list_terms()),
-            *([] if self.receipt is None else [fold_receipt(self.receipt)]),
         )
 
     def _list_statistics(self) -> list[Block]:

@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import Any
 
-from analyst_client.kinds.arrays import FloatArray
+from analyst_client.arrays import FloatArray
 from analyst_client.kinds.base import own_answer, own_quote
 from analyst_client.kinds.combinations import BITS_MAX, Combinations
 from analyst_client.kinds.gram.arguments import as_features, as_names, check_target

@@ -3,13 +3,12 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from analyst_client.arrays import FloatArray
 from analyst_client.inference.units import raw_units
 from analyst_client.kinds.gram.statistics import NoisyStatistics
 from analyst_client.schema.columns import Term
 
-FloatArray = NDArray[np.float64]
 SINGULAR = 1e-10
 """Packages take terms for collinear from about here, as the smallest eigenvalue of their correlations."""
 FLOOR = 1e-6

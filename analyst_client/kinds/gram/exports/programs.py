@@ -5,13 +5,12 @@ from pathlib import PurePath
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from analyst_client.arrays import FloatArray
 from analyst_client.kinds.gram.exports.moments import FLOOR, RawMoments
 from analyst_client.kinds.gram.exports.names import comment_lines, safe_names
 from analyst_client.schema.columns import Term
 
-FloatArray = NDArray[np.float64]
 Package = Literal["sas", "spss", "stata", "lavaan"]
 NUMBERS_PER_LINE = 4
 
