@@ -38,8 +38,7 @@ class Coding(NamedTuple):
     @classmethod
     def read(cls, fields: Fields) -> Self:
         """Read one that was saved."""
-        terms, targets = fields.each("terms", Term.read), fields.each("targets", Term.read)
-        return cls(tuple(terms), tuple(targets), tuple(fields.texts("features")))
+        return cls(fields.each("terms", Term.read), fields.each("targets", Term.read), fields.texts("features"))
 
     def to_json(self) -> dict[str, Any]:
         """Return it to be saved."""
