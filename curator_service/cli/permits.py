@@ -7,7 +7,7 @@ import typer
 from pydantic import ValidationError
 from rich.table import Table
 
-from curator_service.approvals.schemas import render_proposal
+from curator_service.approvals.response_models import ProposalAnswer
 from curator_service.cli.common import AsJson, actor, emit, escape, fail, open_curator
 from curator_service.identity.policy import Action
 from curator_service.permits.schemas import PermitRequest
@@ -67,7 +67,7 @@ def ask(
         by = curator.identity.authenticate(f"Bearer {token}")
         curator.identity.authorize(by, Action.ASK_PERMIT)
         proposal = curator.permits.ask(asked, asked.reason, by, permit)
-    emit(render_proposal(proposal), as_json=as_json, table=f"{proposal.id}: {proposal.state}")
+    emit(ProposalAnswer.of(proposal), as_json=as_json, table=f"{proposal.id}: {proposal.state}")
 
 
 @app.command("list")

@@ -1,11 +1,13 @@
 """What is answered of accounts and their chains: amounts, checkpoints, entries, receipts, keys."""
 
+import math
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
 from curator_service.kit.problem_models import ProblemModel
-from curator_service.kit.wire import STRICT, Digest, Digits, Moment, left_out
+from curator_service.kit.wire import STRICT, Answer, Digest, Digits, Moment, left_out
+from curator_service.privacy.accountant import Amount
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.samplers import Distribution
 
@@ -14,16 +16,25 @@ KeyId = Annotated[str, Field(pattern=r"^key_[0-9a-f]{32}$")]
 _Signature = Annotated[str, Field(description="Ed25519, in base64")]
 
 
-class AmountModel(BaseModel):
+class AmountModel(Answer):
     """An amount of privacy: the account's integer of 10⁻¹², and its views; null where the account says nothing."""
-
-    model_config = STRICT
 
     units: Digits
     mu: float | None
     rho: float | None
     epsilon: Annotated[float | None, Field(description="Null where it would exceed 1000")]
     delta: float
+
+    @classmethod
+    def of(cls, amount: Amount) -> "AmountModel":
+        """State an amount."""
+        return cls.model_construct(
+            units=str(amount.units),
+            mu=amount.mu,
+            rho=amount.rho,
+            epsilon=amount.epsilon if math.isfinite(amount.epsilon) else None,
+            delta=amount.delta,
+        )
 
 
 class AccountModel(BaseModel):

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, Field, field_validator, model_validator
 
-from curator_service.kit.wire import STRICT, Positive
+from curator_service.kit.wire import STRICT, Positive, is_absent
 from curator_service.ledger.chain.keys import PublicKey
 from curator_service.ledger.repository import Population
 from curator_service.privacy.accountant import PURE, Accountant, Amount, Price
@@ -17,10 +17,10 @@ class PriceModel(BaseModel):
 
     model_config = STRICT
 
-    epsilon: Annotated[Positive, Field(le=EPSILON_MAX)] | None = None
-    delta: Annotated[float, Field(ge=0, lt=1)] | None = None
-    mu: Annotated[Positive, Field(le=1000)] | None = None
-    rho: Annotated[Positive, Field(le=500_000)] | None = None
+    epsilon: Annotated[Positive, Field(le=EPSILON_MAX)] | None = Field(None, exclude_if=is_absent)
+    delta: Annotated[float, Field(ge=0, lt=1)] | None = Field(None, exclude_if=is_absent)
+    mu: Annotated[Positive, Field(le=1000)] | None = Field(None, exclude_if=is_absent)
+    rho: Annotated[Positive, Field(le=500_000)] | None = Field(None, exclude_if=is_absent)
 
     @field_validator("delta", mode="after")
     @classmethod

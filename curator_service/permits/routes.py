@@ -5,7 +5,7 @@ from fastapi import APIRouter, Response
 from curator_service.api.endpoint import RETRY_KEY, RequestContext, endpoint, request_body
 from curator_service.api.http import json_response
 from curator_service.approvals.response_models import ProposalAnswer
-from curator_service.approvals.schemas import DecisionRequest, render_proposal
+from curator_service.approvals.schemas import DecisionRequest
 from curator_service.identity.policy import Action, Objects
 from curator_service.kinds.registry import KindRegistry
 from curator_service.kit.names import NAME
@@ -67,7 +67,7 @@ def ask_permit(
     """Ask for a permit, which a privacy officer grants or refuses."""
     asked = context.call.parse(PermitRequest)
     proposal = context.get(PermitService).ask(asked, asked.reason, context.principal, key=context.retry_key)
-    return json_response(render_proposal(proposal), 202)
+    return json_response(ProposalAnswer.of(proposal), 202)
 
 
 @router.post(
@@ -89,7 +89,7 @@ def change_permit(
     asked, permit = context.call.parse(PermitRequest), _visible(context, permit_id)
     permits, key = context.get(PermitService), context.retry_key
     proposal = permits.ask(asked, asked.reason, context.principal, permit.id, key=key)
-    return json_response(render_proposal(proposal), 202 if proposal.state == "open" else 200)
+    return json_response(ProposalAnswer.of(proposal), 202 if proposal.state == "open" else 200)
 
 
 @router.post(

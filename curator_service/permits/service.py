@@ -465,7 +465,7 @@ def render_other_use(use: OtherUse) -> dict[str, Any]:
     }
 
 
-def read_terms_before(connection: Connection, proposal: Proposal, reader: Principal) -> dict[str, Any] | None:
+def read_terms_before(connection: Connection, proposal: Proposal, reader: Principal) -> PermitTerms | None:
     """Return the terms of a permit as they are now, where a proposal would change them and the reader may see it."""
     record = repository.find_permit(connection, proposal.label) if proposal.was else None
     permit = None if record is None else _read(record)
@@ -473,8 +473,7 @@ def read_terms_before(connection: Connection, proposal: Proposal, reader: Princi
         return None
     if reader.id not in permit.people and allowed_objects(reader.roles, Action.READ_PERMIT) is not Objects.ALL:
         return None
-    stated: dict[str, Any] = json.loads(_write_terms(permit.terms))
-    return stated
+    return permit.terms
 
 
 def _list_spenders(connection: Connection, population: str) -> set[str]:
@@ -527,7 +526,7 @@ def _find(connection: Connection, permit_id: str) -> Permit:
 
 
 def _write_terms(terms: PermitTerms) -> str:
-    return terms.model_dump_json(exclude={"reason"}, exclude_none=True)
+    return terms.model_dump_json(exclude={"reason"})
 
 
 def _read(record: PermitRecord) -> Permit:
