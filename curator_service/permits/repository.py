@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import BigInteger, Dialect, and_, bindparam, case, delete, func, insert, select, update
 from sqlalchemy.orm import aliased
 
+from curator_service.approvals.terms import PermitTerms
 from curator_service.datasets.models import DatasetRow
 from curator_service.identity.models import GrantRow, PermitRow, PrincipalRow
 from curator_service.kit.db import Connection, InsertIfAbsent, Statement
@@ -22,6 +23,28 @@ class PermitRecord:
     version: int
     project: str
     terms: str
+    granted_at: str
+    ended_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """A permit as it is now, with names.
+
+    Attributes
+    ----------
+    people, datasets : dict of str to str
+        Names by id.
+    limits : dict of str to (int or None)
+        Of each population, what may be spent of it, in units; None for all of it.
+    """
+
+    id: str
+    version: int
+    terms: PermitTerms
+    people: dict[str, str]
+    datasets: dict[str, str]
+    limits: dict[str, int | None]
     granted_at: str
     ended_at: str
 

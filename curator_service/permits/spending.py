@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,7 +9,7 @@ from typing import Any
 
 from curator_service.kit.db import Database
 from curator_service.ledger.repository import Population, find_population, list_populations
-from curator_service.ledger.schemas import render_amount
+from curator_service.ledger.response_models import AmountModel
 from curator_service.permits.repository import sum_spending
 
 _DANGEROUS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
@@ -91,32 +90,17 @@ def _spent(account: Population | None, by: Sequence[By], row: list[Any]) -> Spen
     return Spent(account, dict(zip(by, names, strict=True)), int(charges), int(units))
 
 
-def render_spent(spent: Spent) -> dict[str, Any]:
-    """Return it as JSON."""
-    return {
-        "population": spent.population.name,
-        **{by.value: name for by, name in spent.group.items()},
-        "charges": spent.charges,
-        "spent": render_amount(spent.population.view(spent.units)),
-    }
-
-
 def write_csv(found: Sequence[Spent], by: Sequence[By]) -> str:
     """Return it as CSV (RFC 4180) in which no cell is a formula."""
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(["population", *by, "charges", "units", "epsilon", "delta", "mu", "rho"])
     for spent in found:
-        amount = render_amount(spent.population.view(spent.units))
-        numbers = [amount[name] for name in ("units", "epsilon", "delta", "mu", "rho")]
+        amount = AmountModel.of(spent.population.view(spent.units))
+        numbers = [amount.units, amount.epsilon, amount.delta, amount.mu, amount.rho]
         cells = [spent.population.name, *(spent.group[one] for one in by), spent.charges, *numbers]
         writer.writerow(["" if cell is None else _safe(str(cell)) for cell in cells])
     return text.getvalue()
-
-
-def write_jsonl(found: Sequence[Spent]) -> str:
-    """Return it as a line of JSON for each group."""
-    return "".join(f"{json.dumps(render_spent(spent), ensure_ascii=False)}\n" for spent in found)
 
 
 def _safe(cell: str) -> str:

@@ -9,7 +9,8 @@ from curator_service.kit.clock import timestamp
 from curator_service.ledger.chain.verification import Share
 from curator_service.ledger.repository import Population, find_share, list_shares
 from curator_service.ledger.schemas import render_amount
-from curator_service.permits.service import Permit, PermitService
+from curator_service.permits.repository import Permit
+from curator_service.permits.service import PermitService
 
 NOTIONS = {"epsilon": "ε and δ", "mu": "µ", "rho": "ρ", "pure": "ε alone"}
 """In which a form states a price."""

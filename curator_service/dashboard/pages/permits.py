@@ -21,8 +21,10 @@ from curator_service.kit.problems import NotFound, Problem
 from curator_service.ledger.chain.verification import PERMIT
 from curator_service.ledger.repository import Population
 from curator_service.ledger.service import LedgerService
+from curator_service.permits.repository import Permit
+from curator_service.permits.response_models import PermitAnswer
 from curator_service.permits.schemas import PermitRequest
-from curator_service.permits.service import Permit, PermitService, render_permit
+from curator_service.permits.service import PermitService
 
 router = APIRouter(prefix="/admin")
 PAGE = 50
@@ -65,7 +67,7 @@ def show_permits(context: PageContext) -> Response:
         found = [one for one in found if one[1] == state]
     return context.render(
         "permits.html",
-        permits=[(render_permit(permit), state) for permit, state in found[start : start + PAGE]],
+        permits=[(PermitAnswer.of(permit), state) for permit, state in found[start : start + PAGE]],
         asked=asked,
         state=state,
         states=STATES,
@@ -168,7 +170,7 @@ def _show(context: PageContext, permit: Permit, problem: Problem | None = None) 
     return context.render(
         "permit.html",
         200 if problem is None else int(problem.status),
-        permit=render_permit(permit),
+        permit=PermitAnswer.of(permit),
         state=state_of(permit, moment_of(context)),
         now=moment_of(context),
         parts=parts_of(context, permit, populations),

@@ -22,7 +22,8 @@ from curator_service.kit.problems import NotFound, Problem
 from curator_service.ledger.repository import Population
 from curator_service.ledger.schemas import describe_spent, render_budget
 from curator_service.ledger.service import LedgerService
-from curator_service.permits.spending import By, Spent, list_spent, render_spent
+from curator_service.permits.response_models import SpentAnswer
+from curator_service.permits.spending import By, Spent, list_spent
 
 router = APIRouter(prefix="/admin")
 PAGE, PARTS = 20, 20
@@ -115,7 +116,7 @@ def _show(context: PageContext, population: Population, problem: Problem | None 
         lengths=expected_lengths(population, sorted({*ROWS, rows} - {0})),
         rows=rows,
         spent_says=describe_spent(population.accountant),
-        months=[render_spent(month) for month in months],
+        months=[SpentAnswer.of(month) for month in months],
         parts=parts,
         parts_found=parts_found,
         datasets=[dataset for dataset in datasets if dataset.population == population.name],

@@ -7,7 +7,8 @@ from curator_service.dashboard.page import PageContext, page
 from curator_service.identity.policy import Action
 from curator_service.kinds.registry import KindRegistry
 from curator_service.kit.names import NAME
-from curator_service.permits.spending import By, Spent, list_spent, render_spent, write_csv
+from curator_service.permits.response_models import SpentAnswer
+from curator_service.permits.spending import By, Spent, list_spent, write_csv
 
 router = APIRouter(prefix="/admin")
 PAGE = 50
@@ -23,7 +24,7 @@ def show_spending(context: PageContext) -> Response:
     query = "".join(f"&by={group}" for group in groups)
     return context.render(
         "spending.html",
-        spent=[render_spent(spent) for spent in found[:PAGE]],
+        spent=[SpentAnswer.of(spent) for spent in found[:PAGE]],
         accountants={spent.population.name: spent.population.accountant.name for spent in found},
         groups=groups,
         every=list(By),
