@@ -27,7 +27,7 @@ from curator_service.kit.clock import timestamp, utc_now
 from curator_service.kit.milestones import Milestone, note
 from curator_service.ledger.chain.entries import SignedCheckpoint
 from curator_service.ledger.chain.verification import REGISTER
-from curator_service.ledger.schemas import render_key
+from curator_service.ledger.response_models import KeyModel
 from curator_service.ledger.trust.anchor import Anchor
 from curator_service.ledger.trust.histories import History, read_histories
 from curator_service.ledger.trust.recovery import reconcile
@@ -46,7 +46,7 @@ def list_keys(as_json: AsJson = False) -> None:
     table = Table("key", "public key", "since", "endorsed by", title="Signing keys")
     for key in found:
         table.add_row(key.key_id, key.public_key, key.created_at, key.previous or "nobody: it is the first")
-    emit([render_key(key) for key in found], as_json=as_json, table=table)
+    emit([KeyModel.of(key) for key in found], as_json=as_json, table=table)
 
 
 @keys.command("rotate")

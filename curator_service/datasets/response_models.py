@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field
 
 from curator_service.kit.wire import STRICT
-from curator_service.ledger.response_models import AccountantName
+from curator_service.privacy.accountant import AccountantName
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import Mechanism
 from curator_service.privacy.design import MissingRule

@@ -146,7 +146,7 @@ class Providers(Protocol):
     def find_rule(self, issuer: str, /) -> tuple[str, bool] | None:
         """Return the claim by which an issuer tells people apart, and whether two values of it are two persons."""
 
-    def describe(self) -> list[dict[str, Any]]:
+    def describe(self) -> list[SignInIssuer]:
         """Return what somebody needs to know to sign in."""
 
     def owns(self, name: str, /) -> bool:

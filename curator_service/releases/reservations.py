@@ -19,7 +19,7 @@ from curator_service.ledger.accounts.reservations import Reservation
 from curator_service.ledger.accounts.unit_of_work import Payer, Refused, new_id
 from curator_service.ledger.chain.entries import Receipt
 from curator_service.ledger.repository import Population, find_entry, find_population
-from curator_service.ledger.schemas import render_amount
+from curator_service.ledger.response_models import AmountModel
 from curator_service.ledger.service import Headroom, LedgerService, find_headrooms
 from curator_service.ledger.trust.guard import unverified
 from curator_service.permits.service import PermitService
@@ -208,7 +208,7 @@ class ReservationService:
                 "holder": one.principal_id if holder is None else holder.name,
                 "project": one.project or None,
                 "permit": one.permit_id,
-                "remaining": render_amount(account.view(one.left)),
+                "remaining": AmountModel.of(account.view(one.left)),
                 "created_at": one.created_at,
             }
             shown.append((one, said))
@@ -318,9 +318,9 @@ def render_reservation(reservation: Reservation, dataset: str, population: Popul
         "dataset": dataset,
         "population": reservation.population,
         "state": reservations.OPEN if reservation.state == reservations.OPEN else reservation.outcome,
-        "reserved": render_amount(population.view(reservation.units)),
-        "drawn": render_amount(population.view(reservation.drawn)),
-        "remaining": render_amount(population.view_left(reservation.left)),
+        "reserved": AmountModel.of(population.view(reservation.units)),
+        "drawn": AmountModel.of(population.view(reservation.drawn)),
+        "remaining": AmountModel.of(population.view_left(reservation.left)),
         "created_at": reservation.created_at,
         "expires_at": reservation.expires_at,
         "project": reservation.project or None,

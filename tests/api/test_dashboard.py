@@ -20,7 +20,7 @@ from curator_service.dashboard.pages.populations import months_between
 from curator_service.dashboard.repository import list_entries_that_say
 from curator_service.dashboard.sessions import form_token
 from curator_service.identity.policy import POLICY, Role
-from curator_service.ledger.schemas import render_amount
+from curator_service.ledger.response_models import AmountModel
 from curator_service.permits.spending import By, list_spent, write_csv
 
 COOKIE = "__Host-curator-session"
@@ -531,7 +531,7 @@ class TestNumbers:
         assert rows["highest limit"] == stated(ledger["highest_limit"])
         charge = next(entry for entry in ledger["entries"] if entry["kind"] == "charge")
         page = olga.get(f"/admin/populations/town/ledger/{charge['sequence']}").text
-        assert amounts(page)["this entry"] == stated(render_amount(past.account().view(int(charge["units"]))))
+        assert amounts(page)["this entry"] == stated(dict(AmountModel.of(past.account().view(int(charge["units"])))))
         receipt = re.search(r'<pre id="receipt"[^>]*>(.*?)</pre>', page, re.DOTALL)
         assert receipt is not None
         assert f'"entry_hash":"{charge["entry_hash"]}"' in html.unescape(receipt[1])

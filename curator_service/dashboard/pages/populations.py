@@ -1,7 +1,6 @@
 """Populations: all of them with what is left of their budgets, and one with its account."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from fastapi import APIRouter, Response
 
@@ -20,7 +19,8 @@ from curator_service.kit.html import Markup
 from curator_service.kit.names import NAME
 from curator_service.kit.problems import NotFound, Problem
 from curator_service.ledger.repository import Population
-from curator_service.ledger.schemas import describe_spent, render_budget
+from curator_service.ledger.response_models import AccountModel
+from curator_service.ledger.schemas import describe_spent
 from curator_service.ledger.service import LedgerService
 from curator_service.permits.response_models import SpentAnswer
 from curator_service.permits.spending import By, Spent, list_spent
@@ -36,13 +36,12 @@ class Account:
 
     Attributes
     ----------
-    budget : dict
-        As the interface of `/v1` states it.
+    budget : AccountModel
     bar, chart : Markup
         Figures; of what was left month by month only where spending may be read.
     """
 
-    budget: dict[str, Any]
+    budget: AccountModel
     bar: Markup
     chart: Markup
 
@@ -163,11 +162,10 @@ def share_of(population: Population) -> float:
 
 def make_account(context: PageContext, population: Population) -> Account:
     """Return what is shown of an account."""
-    budget = render_budget(population)
     described = f"{100 * share_of(population):.1f} % of the limit is spent or held"
     drawn = charts.bar(population.limit, population.posted, population.pending, population.highest_limit, described)
     chart = draw_left(context, population) if context.may(Action.READ_SPENDING) else Markup("")
-    return Account(budget, drawn, chart)
+    return Account(AccountModel.of(population), drawn, chart)
 
 
 def draw_left(context: PageContext, population: Population) -> Markup:
