@@ -1,14 +1,11 @@
 """Routes of datasets: what is declared, never what is stored; and what is left of their populations' budgets."""
 
-from typing import Any
-
 from fastapi import APIRouter, Response
 
 from curator_service.api.endpoint import RequestContext, endpoint
 from curator_service.api.http import json_response
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.response_models import DatasetAnswer, DatasetsAnswer
-from curator_service.datasets.schemas import render_dataset
 from curator_service.datasets.service import DatasetNotFound, DatasetService
 from curator_service.datasets.versions import VersionService
 from curator_service.identity.policy import Action
@@ -27,7 +24,7 @@ def list_datasets(
 ) -> Response:
     """Return every visible dataset with its schema."""
     visible = context.get(DatasetService).list_visible(context.principal, context.objects)
-    return json_response({"datasets": [_render(context, dataset) for dataset in visible]})
+    return json_response(DatasetsAnswer.model_construct(datasets=[_state(context, dataset) for dataset in visible]))
 
 
 @router.get("/{name}", summary="One dataset's schema, bounds and adjacency", responses={200: {"model": DatasetAnswer}})
@@ -37,7 +34,7 @@ def get_dataset(
     name: str,
 ) -> Response:
     """Return one dataset's declaration."""
-    return json_response(_render(context, find_dataset(context, name)))
+    return json_response(_state(context, find_dataset(context, name)))
 
 
 @router.get("/{name}/budget", summary="What was spent and what remains", responses={200: {"model": BudgetAnswer}})
@@ -69,6 +66,6 @@ def find_dataset(context: RequestContext, name: str) -> Dataset:
     return dataset
 
 
-def _render(context: RequestContext, dataset: Dataset) -> dict[str, Any]:
+def _state(context: RequestContext, dataset: Dataset) -> DatasetAnswer:
     datasets, due = context.get(DatasetService), context.get(VersionService).due(dataset)
-    return render_dataset(dataset, datasets.public_count(dataset), datasets.kinds, due)
+    return DatasetAnswer.of(dataset, datasets.public_count(dataset), datasets.kinds, due)
