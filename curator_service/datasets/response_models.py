@@ -19,25 +19,25 @@ def _is_empty(value: object) -> bool:
     return not value
 
 
-class _Column(Answer):
+class NumericColumn(Answer):
+    """A column of numbers, with its public bounds in its unit."""
+
     name: str
+    type: Literal["numeric"]
     unit: str | None
+    lower: float
+    upper: float
     missing: MissingRule
 
 
-class NumericColumn(_Column):
-    """A column of numbers, with its public bounds in its unit."""
-
-    type: Literal["numeric"]
-    lower: float
-    upper: float
-
-
-class LevelsColumn(_Column):
+class LevelsColumn(Answer):
     """A category with its levels, or a boolean with its two, the false one first."""
 
+    name: str
     type: Literal["categorical", "boolean"]
+    unit: str | None
     levels: list[str]
+    missing: MissingRule
 
 
 class DeclaredNumericColumn(NumericColumn):

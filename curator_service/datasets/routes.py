@@ -11,7 +11,7 @@ from curator_service.datasets.versions import VersionService
 from curator_service.identity.policy import Action
 from curator_service.kit.names import NAME
 from curator_service.kit.problems import PROBLEM_RESPONSES
-from curator_service.ledger.response_models import AccountModel, BudgetAnswer, CheckpointModel
+from curator_service.ledger.response_models import AccountModel, BudgetAnswer
 from curator_service.ledger.service import LedgerService
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"], responses=PROBLEM_RESPONSES)
@@ -47,9 +47,8 @@ def get_budget(
     dataset = find_dataset(context, name)
     ledger = context.get(LedgerService)
     population, checkpoint = ledger.get_population(dataset.population), ledger.get_checkpoint(dataset.population)
-    signed = CheckpointModel.model_construct(**checkpoint.payload)
-    account = dict(AccountModel.of(population))
-    return json_response(BudgetAnswer.model_construct(**account, dataset=dataset.name, checkpoint=signed))
+    account = {"dataset": dataset.name} | dict(AccountModel.of(population))
+    return json_response(account | {"checkpoint": checkpoint.payload})
 
 
 def find_dataset(context: RequestContext, name: str) -> Dataset:

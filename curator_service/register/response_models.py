@@ -16,6 +16,9 @@ TokenId = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 PrincipalId = Annotated[str, Field(pattern=r"^prn_[0-9a-f]{24}$")]
 
 
+_Issuer = Annotated[str | None, Field(description="The identity provider where it signs in; null for a local one")]
+
+
 class PrincipalAnswer(Answer):
     """Who may act, and as what."""
 
@@ -23,7 +26,7 @@ class PrincipalAnswer(Answer):
     name: str
     shown_name: str
     roles: list[Role]
-    issuer: Annotated[str | None, Field(description="The identity provider where it signs in; null for a local one")]
+    issuer: _Issuer
 
     @classmethod
     def of(cls, principal: Principal) -> "PrincipalAnswer":
@@ -43,12 +46,17 @@ class PrincipalsAnswer(Answer):
     principals: list[PrincipalAnswer]
 
 
-class CallerAnswer(PrincipalAnswer):
+class CallerAnswer(Answer):
     """Who calls, and how that is known; `roles` are those that this call has."""
 
+    id: PrincipalId
+    name: str
+    shown_name: str
+    roles: list[Role]
     read_only: bool
     authenticated_by: Literal["token", "provider"]
     token: TokenId | None
+    issuer: _Issuer
     expires_at: Moment
     visas: Annotated[list[str], Field(description="Values of the visas that the identity provider passed on")]
 

@@ -114,6 +114,7 @@ class ReservationAnswer(ReservationState):
 class _Held(Answer):
     """What is held, of whom."""
 
+    id: str
     dataset: str
     population: str
     holder: str
