@@ -44,7 +44,6 @@ CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 
 # Pages whose blocks of Python are run as a whole, and by which test.
 RUN_ELSEWHERE = {
-    "docs/engines.md": "tests/unit/docs/test_warehouse_pages.py",
     "docs/fhir.md": "tests/unit/docs/test_warehouse_pages.py",
     "docs/recipes.md": "tests/integration/test_recipes.py",
     "docs/which-method.md": "tests/unit/docs/test_which_method.py",
