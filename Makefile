@@ -9,7 +9,7 @@ QUIET := --quiet --disable-pip-version-check
 export PYTHONHASHSEED ?= 0
 # The exact Gram is bit-identical under any number of threads; one keeps timings and tests calm.
 export OPENBLAS_NUM_THREADS = 1
-# Of `make experiments`: NAME/data.csv.gz of the collection treforevans/uci_datasets.
+# Of `make studies`: NAME/data.csv.gz of the collection treforevans/uci_datasets.
 UCI ?= $(DATA)
 WHEELHOUSE ?= build/wheelhouse
 # Of `make fuzz`: how long it goes on at each of two databases, and where it begins.
@@ -21,7 +21,7 @@ WORKERS ?= 3
 export CURATOR_TEST_TIME_SCALE ?= 3
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo check test test-spark lint types coverage races fuzz soak audit docs notebooks lock wheelhouse bench experiments clean
+.PHONY: help demo check test test-spark lint types coverage races fuzz soak audit docs notebooks lock wheelhouse bench studies clean
 .DEFAULT_GOAL := help
 
 help: ## show the targets
@@ -118,14 +118,14 @@ wheelhouse: $(VENV)/.installed ## every wheel of server and client, a script tha
 bench: $(VENV)/.installed ## the measurements of speed and accuracy, written to build/bench (DATA=DIR: of rows too; NAMES: some)
 	$(BIN)/python -m bench.run $(NAMES) $(if $(DATA),--data $(DATA))
 
-experiments: $(VENV)/.installed ## published studies, measured again: DATA=DIR holds their rows, UCI=DIR the UCI sets if elsewhere
-	$(BIN)/python -m experiments.cps --data $(DATA)
-	$(BIN)/python -m experiments.wang --data $(UCI)
-	$(BIN)/python -m experiments.kalaja --data $(UCI)
-	$(BIN)/python -m experiments.nieminen
-	$(BIN)/python -m experiments.local_sgd
-	$(BIN)/python -m experiments.refinement --data $(UCI)
-	$(BIN)/python -m experiments.which --data $(UCI)
+studies: $(VENV)/.installed ## published studies, measured again: DATA=DIR holds their rows, UCI=DIR the UCI sets if elsewhere
+	$(BIN)/python -m studies.cps --data $(DATA)
+	$(BIN)/python -m studies.wang --data $(UCI)
+	$(BIN)/python -m studies.kalaja --data $(UCI)
+	$(BIN)/python -m studies.nieminen
+	$(BIN)/python -m studies.local_sgd
+	$(BIN)/python -m studies.refinement --data $(UCI)
+	$(BIN)/python -m studies.which --data $(UCI)
 
 clean: ## remove the environment and every cache
 	rm -rf $(VENV) $(SPARK) $(CRATE) .mypy_cache .pytest_cache .ruff_cache .coverage build

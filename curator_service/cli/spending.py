@@ -31,7 +31,7 @@ def spending(
     """Who spent what: by analyst, project, dataset, kind and month."""
     groups = list(By) if not by else list(dict.fromkeys(by))
     with open_curator() as curator:
-        found = list_spent(curator.database, groups, curator.kinds.first.name, population)
+        found = list_spent(curator.database, groups, population)
     answers = [SpentAnswer.of(spent) for spent in found]
     if form is Format.CSV:
         write_document(write_csv(found, groups))
