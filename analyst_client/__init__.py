@@ -10,9 +10,8 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from analyst_client._version import __version__ as __version__
 from analyst_client.spelling import let_print
-
-__version__ = "0.1.0"  # the same as in curator_service
 
 let_print(sys.stdout)  # print() raises for no value, whatever the terminal's encoding is
 

@@ -12,7 +12,7 @@ from getpass import getpass
 from pathlib import Path
 from typing import Any
 
-from analyst_client import __version__
+from analyst_client._version import __version__
 from analyst_client.admin import CuratorAdmin
 from analyst_client.admin_listing import to_json, write_csv, write_jsonl
 from analyst_client.display.displayable import Displayable

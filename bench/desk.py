@@ -22,7 +22,7 @@ from analyst_client.kinds.registry import read_answer
 from bench.simulation import SeededNoise
 from curator_service.datasets.manifest import Manifest
 from curator_service.datasets.repository import Dataset
-from curator_service.datasets.schemas import render_dataset
+from curator_service.datasets.response_models import DatasetAnswer
 from curator_service.kinds.registry import KINDS
 from curator_service.ledger.repository import Population
 from curator_service.privacy.accountant import GDP
@@ -95,7 +95,7 @@ class DeskSession:
             case "POST", "releases":
                 return self._reply(self._release(self._prepare(content)))
             case "GET", name if name == self.manifest.name:
-                body = render_dataset(self.dataset, None, KINDS.names, MOMENT)
+                body = DatasetAnswer.of(self.dataset, None, KINDS.names, MOMENT).model_dump(mode="json")
             case _:
                 body = {}
         return self._reply(to_json(body).decode())

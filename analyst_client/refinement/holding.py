@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any, Protocol
 
-from analyst_client import __version__
+from analyst_client._version import __version__
 from analyst_client.errors import (
     AuthenticationError,
     BudgetExceededError,

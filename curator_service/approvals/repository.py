@@ -3,23 +3,31 @@
 import hashlib
 import json
 from dataclasses import astuple, dataclass, replace
+from typing import Final, Literal
 
 from sqlalchemy import bindparam, case, func, insert, select, update
 
 from curator_service.kit.db import Connection, Statement
 from curator_service.ledger.models import ProposalRow
 
-OPEN, APPROVED, REJECTED, APPLIED, SUPERSEDED = "open", "approved", "rejected", "applied", "superseded"
-WITHDRAWN, EXPIRED = "withdrawn", "expired"
-UNATTESTED = "unattested"
+Scope = Literal["", "population", "analyst", "project", "permit", "rows"]
+State = Literal["open", "approved", "rejected", "applied", "superseded", "withdrawn", "expired", "unattested"]
+OPEN: Final = "open"
+APPROVED: Final = "approved"
+REJECTED: Final = "rejected"
+APPLIED: Final = "applied"
+SUPERSEDED: Final = "superseded"
+WITHDRAWN: Final = "withdrawn"
+EXPIRED: Final = "expired"
+UNATTESTED: Final = "unattested"
 """How one is shown that waits by its row, and is not what the register says was asked; it is stored nowhere."""
-ROWS = "rows"
+ROWS: Final = "rows"
 """Scope of a proposal to register rows; the label is a keyed digest of them, their manifest and whose they are like."""
 
 
-ACCOUNT = ""
+ACCOUNT: Final = ""
 """Scope of a proposal about an account's limit."""
-OPENING = "population"
+OPENING: Final = "population"
 """Scope of a proposal to give people a budget; the label is empty, and the content says which."""
 
 
@@ -45,14 +53,14 @@ class Proposal:
 
     id: str
     population: str
-    scope: str
+    scope: Scope
     label: str
     limit: int
     was: int
     reason: str
     proposed_by: str
     proposed_at: str
-    state: str
+    state: State
     decided_by: str | None = None
     decided_at: str | None = None
     content: str = ""
@@ -61,7 +69,7 @@ class Proposal:
     @property
     def digest(self) -> str:
         """A hash of what was proposed: whoever approves says with it what they saw."""
-        told = replace(self, state="", decided_by=None, decided_at=None, decision="")
+        told = replace(self, state=OPEN, decided_by=None, decided_at=None, decision="")
         return hashlib.sha256(json.dumps(astuple(told)).encode()).hexdigest()
 
 

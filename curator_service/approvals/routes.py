@@ -12,8 +12,6 @@ from curator_service.approvals.schemas import (
     DecisionRequest,
     LimitRequest,
     PopulationRequest,
-    render_detail,
-    render_proposal,
 )
 from curator_service.approvals.service import ApprovalService
 from curator_service.identity.policy import Action
@@ -51,7 +49,7 @@ def set_limit(
         replaces=asked.replaces,
         key=context.retry_key,
     )
-    return json_response(render_proposal(proposal), 202 if proposal.state == "open" else 200)
+    return json_response(ProposalAnswer.of(proposal), 202 if proposal.state == "open" else 200)
 
 
 @router.post(
@@ -69,7 +67,7 @@ def create_population(
     asked = context.call.parse(PopulationRequest)
     approvals, key = context.get(ApprovalService), context.retry_key
     proposal = approvals.propose_population(asked.name, asked, asked.reason, context.principal, key=key)
-    return json_response(render_proposal(proposal), 202)
+    return json_response(ProposalAnswer.of(proposal), 202)
 
 
 @router.get(
@@ -138,7 +136,7 @@ def withdraw_proposal(
 ) -> Response:
     """Take back what one has proposed, while nobody has decided it."""
     withdrawn = context.get(ApprovalService).withdraw(proposal_id, context.principal, _read_reason(context))
-    return json_response(render_proposal(withdrawn))
+    return json_response(ProposalAnswer.of(withdrawn))
 
 
 @router.post(
@@ -172,7 +170,7 @@ def reject_proposal(
 def _decide(context: RequestContext, proposal_id: str, *, approve: bool) -> Response:
     reason, approvals = _read_reason(context), context.get(ApprovalService)
     decided = approvals.decide(proposal_id, context.principal, approve=approve, reason=reason)
-    return json_response(render_proposal(decided))
+    return json_response(ProposalAnswer.of(decided))
 
 
 def _read_reason(context: RequestContext) -> str:
@@ -180,8 +178,8 @@ def _read_reason(context: RequestContext) -> str:
 
 
 def _list(found: list[Proposal]) -> Response:
-    return json_response({"proposals": [render_proposal(proposal) for proposal in found]})
+    return json_response(ProposalsAnswer.model_construct(proposals=[ProposalAnswer.of(one) for one in found]))
 
 
 def _show(context: RequestContext, proposal: Proposal) -> Response:
-    return json_response(render_detail(context.get(ApprovalService).describe(proposal, context.principal)))
+    return json_response(context.get(ApprovalService).describe(proposal, context.principal))

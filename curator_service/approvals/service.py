@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -35,8 +35,10 @@ from curator_service.approvals.repository import (
     UNATTESTED,
     WITHDRAWN,
     Proposal,
+    State,
 )
-from curator_service.approvals.terms import PopulationTerms
+from curator_service.approvals.response_models import LimitChange, ProposalAnswer, ProposalDetailAnswer
+from curator_service.approvals.terms import PermitTerms, PopulationTerms
 from curator_service.identity.repository import Principal, find_principal_by_id
 from curator_service.kit.clock import Clock, timestamp
 from curator_service.kit.db import Connection, Database
@@ -50,6 +52,7 @@ from curator_service.ledger.chain.entries import Receipt
 from curator_service.ledger.chain.signing import SigningError
 from curator_service.ledger.chain.verification import PERMIT, PROPOSED, REGISTER
 from curator_service.ledger.repository import Population, find_population
+from curator_service.ledger.response_models import AmountModel
 from curator_service.ledger.service import (
     LedgerService,
     PopulationError,
@@ -72,30 +75,8 @@ Write = Callable[[Ledger, Proposal, str], list[Receipt]]
 """Carries a proposal out, in a unit of work, as approved by somebody; returns the receipts of its entries."""
 
 
-Read = Callable[[Connection, Proposal, Principal], dict[str, Any] | None]
-"""Returns the terms that hold now, as JSON, where a proposal would change some and whoever reads may see them."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProposalDetail:
-    """A proposal as it is shown to whoever decides, or asked.
-
-    Attributes
-    ----------
-    proposal : Proposal
-    proposed_by, decided_by : str
-        Names; empty while nobody has decided.
-    before : dict or None
-        Of an open change of a permit, the terms that hold now, as JSON.
-    account : Population or None
-        Of a limit, the account.
-    """
-
-    proposal: Proposal
-    proposed_by: str
-    decided_by: str
-    before: dict[str, Any] | None
-    account: Population | None
+Read = Callable[[Connection, Proposal, Principal], PermitTerms | None]
+"""Returns the terms that hold now, where a proposal would change some and whoever reads may see them."""
 
 
 class ApprovalService:
@@ -195,7 +176,7 @@ class ApprovalService:
             planned = _plan(name, terms, moment)
         except PopulationError as error:
             raise RequestInvalid.at("", str(error)) from None
-        content = terms.model_dump_json(exclude={"name", "reason"}, exclude_none=True)
+        content = terms.model_dump_json(exclude={"name", "reason"})
         known = self.find_repeat(by, key, scope=OPENING, population=name, content=content, reason=reason)
         if known is not None:
             return known
@@ -312,7 +293,7 @@ class ApprovalService:
         """
         return self._decide(self.get_proposal(proposal_id, of=by.id), WITHDRAWN, by, reason)
 
-    def _decide(self, proposal: Proposal, outcome: str, by: Principal, reason: str) -> Proposal:
+    def _decide(self, proposal: Proposal, outcome: State, by: Principal, reason: str) -> Proposal:
         moment = timestamp(self.now())
         decided = replace(proposal, state=outcome, decided_by=by.id, decided_at=moment, decision=reason)
         if proposal.state != OPEN:
@@ -464,7 +445,7 @@ class ApprovalService:
             raise ProposalUnattested("This is not the proposal that was shown. Nothing was done: look at it anew.")
         return self._as_seen(found)
 
-    def describe(self, proposal: Proposal, reader: Principal) -> ProposalDetail:
+    def describe(self, proposal: Proposal, reader: Principal) -> ProposalDetailAnswer:
         """Return a proposal with names, and beside what is asked what holds now, as far as whoever reads may see it."""
         with self.database.read() as connection:
             (proposal,) = self._as_attested(connection, [proposal])
@@ -472,12 +453,15 @@ class ApprovalService:
                 find_principal_by_id(connection, one or "") for one in (proposal.proposed_by, proposal.decided_by)
             )
             account = find_population(connection, proposal.population) if proposal.scope == ACCOUNT else None
-        before = self.find_terms_before(proposal, reader)
-        return ProposalDetail(
-            proposal, "" if by is None else by.name, "" if decider is None else decider.name, before, account
+        return ProposalDetailAnswer.model_construct(
+            **dict(ProposalAnswer.of(proposal)),
+            proposer="" if by is None else by.name,
+            decider=None if decider is None else decider.name,
+            before=self.find_terms_before(proposal, reader),
+            amounts=None if account is None else _compare(account, proposal),
         )
 
-    def find_terms_before(self, proposal: Proposal, reader: Principal) -> dict[str, Any] | None:
+    def find_terms_before(self, proposal: Proposal, reader: Principal) -> PermitTerms | None:
         """Return the terms that hold now where a proposal that waits would change some that whoever reads may see."""
         if proposal.state != OPEN or proposal.scope not in self.readers:
             return None
@@ -503,6 +487,12 @@ class ApprovalService:
         """Return a proposal whose time is over as expired, whether or not that was written yet."""
         is_due = proposal.state == OPEN and timestamp(self.now()) >= end_of(proposal)
         return replace(proposal, state=EXPIRED, decided_at=end_of(proposal)) if is_due else proposal
+
+
+def _compare(account: Population, proposal: Proposal) -> LimitChange:
+    units = proposal.was, proposal.limit, account.posted + account.pending
+    before, to, spent_and_held = (AmountModel.of(account.view(amount)) for amount in units)
+    return LimitChange.model_construct(before=before, to=to, spent_and_held=spent_and_held)
 
 
 def make_id(by: Principal, key: str | None, prefix: str = "prp_") -> str:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints, model_validator
 
 from curator_service.kit.clock import timestamp
-from curator_service.kit.wire import STRICT, Line, Name
+from curator_service.kit.wire import STRICT, Line, Name, is_absent
 from curator_service.ledger.schemas import PriceModel
 from curator_service.privacy.adjacency import Adjacency
 
@@ -55,8 +55,8 @@ class PermitTerms(BaseModel):
     purpose: Line = ""
     legal_basis: Line = ""
     conditions: Line = ""
-    limit: PriceModel | None = None
-    expires_at: Annotated[str, AfterValidator(_read_moment)] | None = None
+    limit: PriceModel | None = Field(None, exclude_if=is_absent)
+    expires_at: Annotated[str, AfterValidator(_read_moment)] | None = Field(None, exclude_if=is_absent)
 
     @model_validator(mode="after")
     def _check_project(self) -> Self:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from psycopg.errors import InsufficientPrivilege, InvalidSchemaName
 from pydantic import ValidationError
+from pydantic_core import to_jsonable_python
 from rich import markup
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
@@ -240,7 +241,9 @@ def actor() -> str:
 def emit(content: Any, *, as_json: bool, table: Table | str) -> None:
     """Print a result for a program or for a person."""
     if as_json:
-        typer.echo(make_visible(json.dumps(content, indent=2, ensure_ascii=not is_unicode(sys.stdout))))
+        is_ascii = not is_unicode(sys.stdout)
+        text = json.dumps(content, indent=2, ensure_ascii=is_ascii, default=to_jsonable_python)
+        typer.echo(make_visible(text))
     else:
         out.print(table, soft_wrap=isinstance(table, str))
 

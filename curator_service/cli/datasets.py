@@ -3,7 +3,7 @@
 import re
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -33,7 +33,7 @@ from curator_service.container import Curator
 from curator_service.datasets.hygiene import Below, Hygiene, HygieneError, QuasiIdentifier, check_columns, measure
 from curator_service.datasets.parts import RowsUnreadable
 from curator_service.datasets.repository import APPEND, REPLACE, WITHDRAW, WITHDRAWN, Dataset
-from curator_service.datasets.schemas import render_dataset
+from curator_service.datasets.response_models import DatasetAnswer
 from curator_service.datasets.service import OtherPeople
 from curator_service.datasets.sources.base import IngestError, Source
 from curator_service.datasets.versions import Waiting
@@ -78,9 +78,9 @@ def add(
                 dataset = curator.datasets.register(manifest, rows, actor=actor(), other_people=said, progress=progress)
         except IngestError as error:
             fail(f"{error}\nthis is the first fault; `curator manifest check` names all of them")
-        shown, report = _render(curator, dataset), curator.datasets.report(dataset)
+        shown, report = _state(curator, dataset), curator.datasets.report(dataset)
         if as_json:
-            emit({"id": dataset.id, **shown, "report": report.render()}, as_json=True, table="")
+            emit({"id": dataset.id, **shown.model_dump(mode="json"), "report": report.render()}, as_json=True, table="")
             return
         print_report(report)
         count = len(dataset.manifest.columns)
@@ -254,7 +254,7 @@ def list_datasets(as_json: AsJson = False) -> None:
     """Show every dataset."""
     with open_curator() as curator:
         found = curator.datasets.list_all()
-        shown = [_render(curator, dataset) for dataset in found]
+        shown = [_state(curator, dataset) for dataset in found]
     table = Table(
         "dataset", "population", "adjacency", "capacity", "rows each", "registered", "version", title="Datasets"
     )
@@ -277,7 +277,7 @@ def show(name: str, as_json: AsJson = False) -> None:
     """Show one dataset's public declaration."""
     with open_curator() as curator:
         dataset = find(curator.datasets.list_all(), name)
-        shown = _render(curator, dataset)
+        shown = _state(curator, dataset)
     table = Table("column", "type", "unit", "bounds or levels", "missing", "description", title=dataset.name)
     for declared in dataset.manifest.columns:
         column = declared.column
@@ -364,9 +364,9 @@ def _below_table(symbol: str, what: str, below: tuple[Below, ...], rows: int) ->
     return table
 
 
-def _render(curator: Curator, dataset: Dataset) -> dict[str, Any]:
+def _state(curator: Curator, dataset: Dataset) -> DatasetAnswer:
     due = curator.versions.due(dataset)
-    return render_dataset(dataset, curator.datasets.public_count(dataset), curator.datasets.kinds, due)
+    return DatasetAnswer.of(dataset, curator.datasets.public_count(dataset), curator.datasets.kinds, due)
 
 
 def find(datasets: list[Dataset], name: str) -> Dataset:

@@ -11,6 +11,7 @@ from curator_service.identity.oidc.faults import WORDS
 from curator_service.identity.policy import Role
 from curator_service.identity.repository import TokenRecord, sort_roles
 from curator_service.identity.tokens import Token
+from curator_service.register.response_models import PrincipalAnswer, TokenAnswer
 
 tokens = typer.Typer(no_args_is_help=True)
 principals = typer.Typer(no_args_is_help=True)
@@ -71,21 +72,7 @@ def list_tokens(as_json: AsJson = False) -> None:
             token.expires_at[:10],
             (token.revoked_at or "")[:10],
         )
-    content = [
-        {
-            "id": token.id,
-            "name": token.principal.name,
-            "roles": sort_roles(token.scopes.restrict(token.principal.roles)),
-            "read_only": token.scopes.read_only,
-            "created_at": token.created_at,
-            "last_used_at": token.last_used_at,
-            "expires_at": token.expires_at,
-            "revoked_at": token.revoked_at,
-            "replaced_by": token.replaced_by or None,
-        }
-        for token in found
-    ]
-    emit(content, as_json=as_json, table=table)
+    emit([TokenAnswer.of(one) for one in found], as_json=as_json, table=table)
 
 
 @tokens.command("revoke")
@@ -105,17 +92,7 @@ def list_principals(as_json: AsJson = False) -> None:
     for principal in found:
         roles = ", ".join(sort_roles(principal.roles))
         table.add_row(principal.name, roles, escape(principal.shown_name), escape(principal.issuer or "the curator"))
-    content = [
-        {
-            "id": principal.id,
-            "name": principal.name,
-            "roles": sort_roles(principal.roles),
-            "shown_name": principal.shown_name,
-            "issuer": principal.issuer or None,
-        }
-        for principal in found
-    ]
-    emit(content, as_json=as_json, table=table)
+    emit([PrincipalAnswer.of(one) for one in found], as_json=as_json, table=table)
 
 
 @principals.command("appoint")

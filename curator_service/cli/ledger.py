@@ -9,7 +9,8 @@ from curator_service.cli.common import AsJson, actor, emit, err, escape, fail, o
 from curator_service.container import Curator
 from curator_service.kit.milestones import Milestone, note
 from curator_service.ledger.repository import Population
-from curator_service.ledger.schemas import SPENT_NOTE, render_budget
+from curator_service.ledger.response_models import AccountModel, SealAnswer
+from curator_service.ledger.schemas import SPENT_NOTE
 from curator_service.privacy.accountant import ACCOUNTANTS, PURE, Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.conversions import UNITS_PER_ONE
@@ -63,7 +64,7 @@ def create(
             actor=actor(),
             accepts_delta=accept_large_delta,
         )
-    emit(render_budget(population), as_json=as_json, table=_budget_table([population]))
+    emit(AccountModel.of(population), as_json=as_json, table=_budget_table([population]))
 
 
 @populations.command("list")
@@ -71,7 +72,7 @@ def list_populations(as_json: AsJson = False) -> None:
     """Show every population with its account."""
     with open_curator() as curator:
         found = curator.ledger.list_populations()
-    emit([render_budget(p) for p in found], as_json=as_json, table=_budget_table(found))
+    emit([AccountModel.of(p) for p in found], as_json=as_json, table=_budget_table(found))
 
 
 @app.command("show")
@@ -87,7 +88,7 @@ def show(
         entries = curator.ledger.list_entries(population, after=after, count=limit)
         names = {p.id: p.name for p in curator.identity.list_principals()}
     if as_json:
-        emit({**render_budget(account), "entries": entries}, as_json=True, table="")
+        emit(dict(AccountModel.of(account)) | {"entries": entries}, as_json=True, table="")
         return
     out.print(_budget_table([account]))
     out.print(_entries_table(account, entries, names))
@@ -118,7 +119,8 @@ def status(as_json: AsJson = False) -> None:
     with open_curator() as curator:
         reason, since = curator.ledger.guard.status()
     shown = f"[red]sealed[/red]: {escape(reason)}" if reason else "[green]open[/green]: nothing is sealed"
-    emit({"sealed": bool(reason), "reason": reason, "since": since or None}, as_json=as_json, table=shown)
+    answer = SealAnswer.model_construct(sealed=bool(reason), reason=reason, since=since or None)
+    emit(answer, as_json=as_json, table=shown)
     if reason:
         raise typer.Exit(1)
 

@@ -6,7 +6,7 @@ import typer
 from rich.table import Table
 
 from curator_service.approvals.repository import ACCOUNT, ROWS, Proposal
-from curator_service.approvals.schemas import render_detail, render_proposal
+from curator_service.approvals.response_models import ProposalAnswer
 from curator_service.cli.common import AsJson, authenticate_admin, emit, escape, fail, open_curator
 from curator_service.identity.policy import Action, Role
 from curator_service.identity.repository import Principal
@@ -63,7 +63,7 @@ def show_proposal(proposal: str, as_json: AsJson = False) -> None:
     """Show a proposal, with what holds now beside what is asked."""
     with open_curator() as curator:
         found = curator.approvals.get_proposal(proposal)
-        detail = render_detail(curator.approvals.describe(found, OPERATOR))
+        detail = curator.approvals.describe(found, OPERATOR).model_dump(mode="json", by_alias=True)
     table = Table("", "now", "asked", title=f"Proposal {proposal}")
     now = detail.get("before", {})
     rows: dict[str, tuple[Any, Any]] = {name: (now.get(name), value) for name, value in detail.get("terms", {}).items()}
@@ -132,4 +132,4 @@ def _show(found: list[Proposal], *, as_json: bool) -> None:
         if p.scope not in {ACCOUNT, "analyst", "project"}:
             limit, was = "", ""
         table.add_row(p.id, p.population, what, limit, was, p.state, escape(p.reason))
-    emit([render_proposal(p) for p in found], as_json=as_json, table=table)
+    emit([ProposalAnswer.of(p) for p in found], as_json=as_json, table=table)

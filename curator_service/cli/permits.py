@@ -1,17 +1,18 @@
 """Commands of permits: an operator at the machine grants alone; what people ask for goes through proposals."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from pydantic import ValidationError
 from rich.table import Table
 
-from curator_service.approvals.schemas import render_proposal
+from curator_service.approvals.response_models import ProposalAnswer
 from curator_service.cli.common import AsJson, actor, emit, escape, fail, open_curator
 from curator_service.identity.policy import Action
+from curator_service.permits.repository import Permit
+from curator_service.permits.response_models import EndedPermitAnswer, OtherUseModel, PermitAnswer
 from curator_service.permits.schemas import PermitRequest
-from curator_service.permits.service import OtherUse, Permit, render_other_use, render_permit
 
 app = typer.Typer(no_args_is_help=True)
 PermitId = Annotated[str, typer.Argument(metavar="PERMIT", help="A permit's id: `curator permits list` shows it.")]
@@ -32,7 +33,7 @@ def revoke(analyst: str, dataset: str, as_json: AsJson = False) -> None:
     with open_curator(to_write=True) as curator:
         left = curator.permits.revoke(analyst, dataset, actor=actor())
         other = curator.permits.list_other_uses(left, dataset)
-    content = {"permit": left.id, "analyst": analyst, "dataset": dataset, "still_usable": _render(other)}
+    content = {"permit": left.id, "analyst": analyst, "dataset": dataset, "still_usable": other}
     emit(content, as_json=as_json, table=f"took {dataset} back from {analyst}: {left.id}{_say(other)}")
 
 
@@ -46,8 +47,7 @@ def end(
     with open_curator(to_write=True) as curator:
         ended = curator.permits.end(permit, reason, actor())
         other = curator.permits.list_other_uses(ended)
-    content = render_permit(ended) | {"still_usable": _render(other)}
-    emit(content, as_json=as_json, table=f"ended {permit}{_say(other)}")
+    emit(EndedPermitAnswer.of_ended(ended, other), as_json=as_json, table=f"ended {permit}{_say(other)}")
 
 
 @app.command("ask")
@@ -67,7 +67,7 @@ def ask(
         by = curator.identity.authenticate(f"Bearer {token}")
         curator.identity.authorize(by, Action.ASK_PERMIT)
         proposal = curator.permits.ask(asked, asked.reason, by, permit)
-    emit(render_proposal(proposal), as_json=as_json, table=f"{proposal.id}: {proposal.state}")
+    emit(ProposalAnswer.of(proposal), as_json=as_json, table=f"{proposal.id}: {proposal.state}")
 
 
 @app.command("list")
@@ -84,25 +84,21 @@ def list_permits(as_json: AsJson = False) -> None:
             ", ".join(permit.datasets.values()),
             _until(permit),
         )
-    emit([render_permit(permit) for permit in found], as_json=as_json, table=table)
+    emit([PermitAnswer.of(permit) for permit in found], as_json=as_json, table=table)
 
 
 @app.command("show")
 def show(permit: PermitId, as_json: AsJson = False) -> None:
     """Show one permit."""
     with open_curator() as curator:
-        content = render_permit(curator.permits.get_permit(permit))
+        content = PermitAnswer.of(curator.permits.get_permit(permit))
     table = Table("", "", title=permit, show_header=False)
-    for name, value in content.items():
+    for name, value in content:
         table.add_row(name, escape(", ".join(value) if isinstance(value, list) else str(value or "")))
     emit(content, as_json=as_json, table=table)
 
 
-def _render(found: list[OtherUse]) -> list[dict[str, Any]]:
-    return [render_other_use(use) for use in found]
-
-
-def _say(found: list[OtherUse]) -> str:
+def _say(found: list[OtherUseModel]) -> str:
     """Say what may still be used: whoever ends a permit wants to know."""
     lines = []
     for use in found:

@@ -27,11 +27,12 @@ from curator_service.kit.clock import timestamp, utc_now
 from curator_service.kit.milestones import Milestone, note
 from curator_service.ledger.chain.entries import SignedCheckpoint
 from curator_service.ledger.chain.verification import REGISTER
-from curator_service.ledger.schemas import render_key
+from curator_service.ledger.response_models import KeyModel
 from curator_service.ledger.trust.anchor import Anchor
 from curator_service.ledger.trust.histories import History, read_histories
 from curator_service.ledger.trust.recovery import reconcile
-from curator_service.permits.service import Permit, render_permit
+from curator_service.permits.repository import Permit
+from curator_service.permits.response_models import PermitAnswer
 from curator_service.privacy.conversions import UNITS_PER_ONE
 
 keys = typer.Typer(no_args_is_help=True)
@@ -45,7 +46,7 @@ def list_keys(as_json: AsJson = False) -> None:
     table = Table("key", "public key", "since", "endorsed by", title="Signing keys")
     for key in found:
         table.add_row(key.key_id, key.public_key, key.created_at, key.previous or "nobody: it is the first")
-    emit([render_key(key) for key in found], as_json=as_json, table=table)
+    emit([KeyModel.of(key) for key in found], as_json=as_json, table=table)
 
 
 @keys.command("rotate")
@@ -166,7 +167,7 @@ def restore(
         for d in done
     ]
     # A backup has permits as they were: what was ended or narrowed since holds again.
-    result["active_permits"] = [render_permit(permit) for permit in permits]
+    result["active_permits"] = [PermitAnswer.of(permit) for permit in permits]
     emit(result, as_json=as_json, table=table)
     if permits and not as_json:
         out.print(_list_active(permits))

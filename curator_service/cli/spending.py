@@ -1,5 +1,6 @@
 """Who spent what."""
 
+import json
 from enum import StrEnum
 from typing import Annotated
 
@@ -8,7 +9,8 @@ from rich.table import Table
 
 from curator_service.cli.common import emit, open_curator, write_document
 from curator_service.ledger.schemas import SPENT_NOTE
-from curator_service.permits.spending import By, list_spent, render_spent, write_csv, write_jsonl
+from curator_service.permits.response_models import SpentAnswer
+from curator_service.permits.spending import By, list_spent, write_csv
 
 
 class Format(StrEnum):
@@ -29,9 +31,13 @@ def spending(
     """Who spent what: by analyst, project, dataset, kind and month."""
     groups = list(By) if not by else list(dict.fromkeys(by))
     with open_curator() as curator:
-        found = list_spent(curator.database, groups, curator.kinds.first.name, population)
-    if form in {Format.CSV, Format.JSONL}:
-        write_document(write_csv(found, groups) if form is Format.CSV else write_jsonl(found))
+        found = list_spent(curator.database, groups, population)
+    answers = [SpentAnswer.of(spent) for spent in found]
+    if form is Format.CSV:
+        write_document(write_csv(found, groups))
+        return
+    if form is Format.JSONL:
+        write_document("".join(f"{json.dumps(one.model_dump(), ensure_ascii=False)}\n" for one in answers))
         return
     table = Table("population", *groups, "charges", "µ", "ε", "δ", title="Spending", caption=SPENT_NOTE)
     for spent in found:
@@ -39,4 +45,4 @@ def spending(
         numbers = (amount.mu, amount.epsilon, amount.delta)
         shown = ("–" if number is None else f"{number:.6g}" for number in numbers)
         table.add_row(spent.population.name, *(spent.group[one] for one in groups), f"{spent.charges:,}", *shown)
-    emit([render_spent(spent) for spent in found], as_json=as_json or form is Format.JSON, table=table)
+    emit(answers, as_json=as_json or form is Format.JSON, table=table)

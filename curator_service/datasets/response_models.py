@@ -2,43 +2,51 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
-from curator_service.kit.wire import STRICT
-from curator_service.ledger.response_models import AccountantName
+from curator_service.datasets.manifest import ColumnDeclaration
+from curator_service.datasets.repository import Dataset
+from curator_service.datasets.schemas import render_column
+from curator_service.kit.wire import Answer
+from curator_service.privacy.accountant import PURE, AccountantName
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import Mechanism
-from curator_service.privacy.design import MissingRule
+from curator_service.privacy.design import ColumnType, MissingRule
+from curator_service.privacy.row_maps import ROW_MAPS
 
 
-class _Column(BaseModel):
-    model_config = STRICT
+def _is_empty(value: object) -> bool:
+    return not value
+
+
+class NumericColumn(Answer):
+    """A column of numbers, with its public bounds in its unit."""
 
     name: str
+    type: Literal["numeric"]
     unit: str | None
+    lower: float
+    upper: float
     missing: MissingRule
 
 
-class NumericColumn(_Column):
-    """A column of numbers, with its public bounds in its unit."""
-
-    type: Literal["numeric"]
-    lower: float
-    upper: float
-
-
-class LevelsColumn(_Column):
+class LevelsColumn(Answer):
     """A category with its levels, or a boolean with its two, the false one first."""
 
+    name: str
     type: Literal["categorical", "boolean"]
+    unit: str | None
     levels: list[str]
+    missing: MissingRule
 
 
 class DeclaredNumericColumn(NumericColumn):
     """A column of numbers, as a dataset declares it."""
 
     description: str
-    whole: Annotated[bool, Field(description="Whether every value is a whole number, as counts are")] = False
+    whole: Annotated[bool, Field(description="Whether every value is a whole number, as counts are")] = Field(
+        False, exclude_if=_is_empty
+    )
 
 
 class DeclaredLevelsColumn(LevelsColumn):
@@ -51,17 +59,15 @@ ColumnModel = Annotated[NumericColumn | LevelsColumn, Field(discriminator="type"
 _DeclaredColumn = Annotated[DeclaredNumericColumn | DeclaredLevelsColumn, Field(discriminator="type")]
 
 
-class DatasetAnswer(BaseModel):
+class DatasetAnswer(Answer):
     """What is public of a dataset."""
-
-    model_config = STRICT
 
     name: str
     description: str
     population: str
     same_people_as: Annotated[
         list[str], Field(description="Other populations that are declared to have people of it: the budgets add up")
-    ] = []
+    ] = Field([], exclude_if=_is_empty)
     adjacency: Adjacency
     accountant: AccountantName
     row_capacity: int
@@ -78,10 +84,52 @@ class DatasetAnswer(BaseModel):
     ended: Annotated[str | None, Field(description="When the dataset ended: its releases are served, and no others")]
     successor: Annotated[str | None, Field(description="The dataset that took its place")]
 
+    @classmethod
+    def of(cls, dataset: Dataset, rows: int | None, kinds: list[str], until: str) -> "DatasetAnswer":
+        """State a dataset's public declaration.
 
-class DatasetsAnswer(BaseModel):
+        Parameters
+        ----------
+        dataset : Dataset
+        rows : int or None
+            How many rows or persons it has, where that is public.
+        kinds : list of str
+            Kinds of release that may be asked of it.
+        until : str
+            When its next version begins.
+        """
+        manifest = dataset.manifest
+        return cls.model_construct(
+            name=dataset.name,
+            description=manifest.description,
+            population=dataset.population,
+            same_people_as=list(manifest.same_people_as),
+            adjacency=dataset.adjacency,
+            accountant=dataset.accountant.name,
+            row_capacity=manifest.row_capacity,
+            rows_per_person=manifest.rows_per_person,
+            rows=rows,
+            columns=[_declare(column) for column in manifest.columns],
+            kinds=kinds,
+            row_maps=list(ROW_MAPS),
+            mechanisms=[Mechanism.LAPLACE] if dataset.accountant is PURE else [Mechanism.GAUSSIAN, Mechanism.LAPLACE],
+            version=dataset.version,
+            snapshot=dataset.commitment,
+            since=dataset.cut_at or None,
+            until=None if dataset.is_retired else until,
+            ended=dataset.retired_at or None,
+            successor=dataset.successor or None,
+        )
+
+
+def _declare(declared: ColumnDeclaration) -> DeclaredNumericColumn | DeclaredLevelsColumn:
+    stated = render_column(declared.column) | {"description": declared.description}
+    if declared.column.type is ColumnType.NUMERIC:
+        return DeclaredNumericColumn.model_construct(**stated, whole=declared.whole)
+    return DeclaredLevelsColumn.model_construct(**stated)
+
+
+class DatasetsAnswer(Answer):
     """The datasets that the caller may see."""
-
-    model_config = STRICT
 
     datasets: list[DatasetAnswer]

@@ -1,21 +1,17 @@
 """Routes of datasets: what is declared, never what is stored; and what is left of their populations' budgets."""
 
-from typing import Any
-
 from fastapi import APIRouter, Response
 
 from curator_service.api.endpoint import RequestContext, endpoint
 from curator_service.api.http import json_response
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.response_models import DatasetAnswer, DatasetsAnswer
-from curator_service.datasets.schemas import render_dataset
 from curator_service.datasets.service import DatasetNotFound, DatasetService
 from curator_service.datasets.versions import VersionService
 from curator_service.identity.policy import Action
 from curator_service.kit.names import NAME
 from curator_service.kit.problems import PROBLEM_RESPONSES
-from curator_service.ledger.response_models import BudgetAnswer
-from curator_service.ledger.schemas import render_budget
+from curator_service.ledger.response_models import AccountModel, BudgetAnswer
 from curator_service.ledger.service import LedgerService
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"], responses=PROBLEM_RESPONSES)
@@ -28,7 +24,7 @@ def list_datasets(
 ) -> Response:
     """Return every visible dataset with its schema."""
     visible = context.get(DatasetService).list_visible(context.principal, context.objects)
-    return json_response({"datasets": [_render(context, dataset) for dataset in visible]})
+    return json_response(DatasetsAnswer.model_construct(datasets=[_state(context, dataset) for dataset in visible]))
 
 
 @router.get("/{name}", summary="One dataset's schema, bounds and adjacency", responses={200: {"model": DatasetAnswer}})
@@ -38,7 +34,7 @@ def get_dataset(
     name: str,
 ) -> Response:
     """Return one dataset's declaration."""
-    return json_response(_render(context, find_dataset(context, name)))
+    return json_response(_state(context, find_dataset(context, name)))
 
 
 @router.get("/{name}/budget", summary="What was spent and what remains", responses={200: {"model": BudgetAnswer}})
@@ -51,7 +47,8 @@ def get_budget(
     dataset = find_dataset(context, name)
     ledger = context.get(LedgerService)
     population, checkpoint = ledger.get_population(dataset.population), ledger.get_checkpoint(dataset.population)
-    return json_response({"dataset": dataset.name, **render_budget(population), "checkpoint": checkpoint.payload})
+    account = {"dataset": dataset.name} | dict(AccountModel.of(population))
+    return json_response(account | {"checkpoint": checkpoint.payload})
 
 
 def find_dataset(context: RequestContext, name: str) -> Dataset:
@@ -68,6 +65,6 @@ def find_dataset(context: RequestContext, name: str) -> Dataset:
     return dataset
 
 
-def _render(context: RequestContext, dataset: Dataset) -> dict[str, Any]:
+def _state(context: RequestContext, dataset: Dataset) -> DatasetAnswer:
     datasets, due = context.get(DatasetService), context.get(VersionService).due(dataset)
-    return render_dataset(dataset, datasets.public_count(dataset), datasets.kinds, due)
+    return DatasetAnswer.of(dataset, datasets.public_count(dataset), datasets.kinds, due)

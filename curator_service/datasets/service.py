@@ -331,8 +331,8 @@ class DatasetService:
         proposed = None
         if other_people is not None and owner != manifest.population:
             admin = other_people.admin.id
-            account = (manifest.population, ROWS, self.likeness.label(manifest.digest, snapshot, owner), 0, 0)
-            proposed = Proposal(new_id("prp_"), *account, other_people.reason, admin, moment, OPEN)
+            name, label = manifest.population, self.likeness.label(manifest.digest, snapshot, owner)
+            proposed = Proposal(new_id("prp_"), name, ROWS, label, 0, 0, other_people.reason, admin, moment, OPEN)
             proposals.insert_proposal(ledger.connection, proposed)
             proposals.supersede(ledger.connection, replace(proposed, decided_by=admin, decided_at=moment))
             payload |= {"proposal": proposed.id}

@@ -20,7 +20,7 @@ from curator_service.evidence.facts import Evidence, ReleaseFacts
 from curator_service.evidence.service import EvidenceError
 from curator_service.identity.policy import Role
 from curator_service.identity.repository import Principal
-from curator_service.ledger.schemas import render_key
+from curator_service.ledger.response_models import KeyModel
 
 SUMS = "SHA256SUMS"
 _PAGE, _KEYS, _RECORD, _DEPLOYMENT = "check.html", "keys.json", "processing-record.json", "dp-deployment.json"
@@ -48,7 +48,7 @@ def make_files(evidence: Evidence) -> dict[str, bytes]:
     for entry in () if evidence.permit is None else evidence.permit.entries:
         add(f"permit/{entry.file_name}", entry.receipt.text.encode(), "Entry of the permit, with hash and signature")
     made = {
-        _KEYS: {"keys": [render_key(key) for key in evidence.keys]},
+        _KEYS: {"keys": [dict(KeyModel.of(key)) for key in evidence.keys]},
         _RECORD: _render_record(evidence),
         _DEPLOYMENT: render_deployment(evidence),
     }

@@ -21,6 +21,7 @@ from curator_service.identity.repository import (
     TokenRecord,
     sort_roles,
 )
+from curator_service.identity.response_models import SignInIssuer
 from curator_service.identity.tokens import Token, derive_token, id_of_derived, make_token, parse_token
 from curator_service.kit.clock import Clock, timestamp, utc_now
 from curator_service.kit.db import Database
@@ -145,7 +146,7 @@ class Providers(Protocol):
     def find_rule(self, issuer: str, /) -> tuple[str, bool] | None:
         """Return the claim by which an issuer tells people apart, and whether two values of it are two persons."""
 
-    def describe(self) -> list[dict[str, Any]]:
+    def describe(self) -> list[SignInIssuer]:
         """Return what somebody needs to know to sign in."""
 
     def owns(self, name: str, /) -> bool:
@@ -653,7 +654,7 @@ class IdentityService:
 
     # --- Principals
 
-    def sign_in_at(self) -> list[dict[str, Any]]:
+    def sign_in_at(self) -> list[SignInIssuer]:
         """Return where somebody may sign in; nothing where tokens are the curator's own alone."""
         return [] if self.providers is None else self.providers.describe()
 

@@ -2,7 +2,8 @@
 
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic.json_schema import SkipJsonSchema
 
 from curator_service.kit.names import NAME_PATTERN
 
@@ -13,7 +14,13 @@ Line = Annotated[str, StringConstraints(max_length=500, pattern=r"^[^\x00-\x1f\x
 """A text of people, on one line."""
 Reason = Annotated[Line, StringConstraints(min_length=1)]
 
-# Members of answers. Models of answers describe what is sent, for the OpenAPI document; no answer is made of one.
+
+class Answer(BaseModel):
+    """A value as it is answered. It is made of checked values with `model_construct`, so it is not checked again."""
+
+    model_config = STRICT
+
+
 Digits = Annotated[
     str, Field(pattern=r"^(0|[1-9][0-9]*)$", description="A whole number, which may be beyond the integers of JSON")
 ]
@@ -23,6 +30,16 @@ Moment = Annotated[
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="A SHA-256, in hexadecimal")]
 
 
+Absent = SkipJsonSchema[None]
+"""Beside the type of a member that `left_out` declares; the schema does not name it."""
+
+
+def is_absent(value: object) -> bool:
+    """Return whether a member of an answer says nothing."""
+    return value is None
+
+
 def left_out() -> Any:
-    """Declare a member of an answer that is left out where it would say nothing: it is never null."""
-    return Field(default_factory=str)  # a default of a factory is not written into the schema
+    """Declare a member of an answer that is left out where it would say nothing: it is never sent as null."""
+    # A default of a factory is not written into the schema.
+    return Field(default_factory=lambda: None, exclude_if=is_absent)

@@ -1,23 +1,24 @@
 """What is answered of accounts and their chains: amounts, checkpoints, entries, receipts, keys."""
 
+import math
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from curator_service.kit.problem_models import ProblemModel
-from curator_service.kit.wire import STRICT, Digest, Digits, Moment, left_out
+from curator_service.kit.wire import Answer, Digest, Digits, Moment, left_out
+from curator_service.ledger.chain.keys import PublicKey
+from curator_service.ledger.repository import Population
+from curator_service.privacy.accountant import AccountantName, Amount
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.samplers import Distribution
 
-AccountantName = Literal["gdp", "zcdp", "pure"]
 KeyId = Annotated[str, Field(pattern=r"^key_[0-9a-f]{32}$")]
 _Signature = Annotated[str, Field(description="Ed25519, in base64")]
 
 
-class AmountModel(BaseModel):
+class AmountModel(Answer):
     """An amount of privacy: the account's integer of 10⁻¹², and its views; null where the account says nothing."""
-
-    model_config = STRICT
 
     units: Digits
     mu: float | None
@@ -25,11 +26,20 @@ class AmountModel(BaseModel):
     epsilon: Annotated[float | None, Field(description="Null where it would exceed 1000")]
     delta: float
 
+    @classmethod
+    def of(cls, amount: Amount) -> "AmountModel":
+        """State an amount."""
+        return cls.model_construct(
+            units=str(amount.units),
+            mu=amount.mu,
+            rho=amount.rho,
+            epsilon=amount.epsilon if math.isfinite(amount.epsilon) else None,
+            delta=amount.delta,
+        )
 
-class AccountModel(BaseModel):
+
+class AccountModel(Answer):
     """The account of a population."""
-
-    model_config = STRICT
 
     population: str
     accountant: AccountantName
@@ -45,11 +55,26 @@ class AccountModel(BaseModel):
     remaining: AmountModel
     share_spent: Annotated[float, Field(description="Charges and amounts held, as a share of the limit")]
 
+    @classmethod
+    def of(cls, population: Population) -> "AccountModel":
+        """State an account."""
+        spent = population.posted + population.pending
+        return cls.model_construct(
+            population=population.name,
+            accountant=population.accountant.name,
+            adjacency=population.adjacency,
+            delta=population.delta,
+            limit=AmountModel.of(population.view(population.limit)),
+            highest_limit=AmountModel.of(population.view(population.highest_limit)),
+            posted=AmountModel.of(population.view(population.posted)),
+            pending=AmountModel.of(population.view(population.pending)),
+            remaining=AmountModel.of(population.view_left(population.remaining)),
+            share_spent=spent / population.limit,
+        )
 
-class CheckpointModel(BaseModel):
+
+class CheckpointModel(Answer):
     """Where a chain stands, and the account there, signed; amounts in units."""
-
-    model_config = STRICT
 
     population: str
     sequence: int
@@ -62,10 +87,8 @@ class CheckpointModel(BaseModel):
     signature: _Signature
 
 
-class CheckpointAnswer(BaseModel):
+class CheckpointAnswer(Answer):
     """The checkpoint of a chain's last entry."""
-
-    model_config = STRICT
 
     checkpoint: CheckpointModel
 
@@ -81,10 +104,8 @@ _PermitId = Annotated[str, Field(pattern=r"^prm_[0-9a-f]{24}$")]
 ProposalId = Annotated[str, Field(pattern=r"^prp_[0-9a-f]{24}$", description="What was proposed; the register has it")]
 
 
-class Entry(BaseModel):
+class Entry(Answer):
     """What every entry says. Those of format 1, which no released version wrote, say other things and have no model."""
-
-    model_config = STRICT
 
     format: Literal[2]
     population: str
@@ -149,10 +170,8 @@ class VoidEntry(Entry):
     to: str = left_out()
 
 
-class PartModel(BaseModel):
+class PartModel(Answer):
     """A statistic of a charge: its sensitivity, and the scales of its noise, in lattice units."""
-
-    model_config = STRICT
 
     statistic: str
     distribution: Distribution
@@ -172,7 +191,7 @@ class _AnsweredEntry(Entry):
     snapshot: Digest
     permit: _PermitId = left_out()
     project: str = left_out()
-    release_kind: str = left_out()
+    release_kind: str
 
 
 class ChargeEntry(_AnsweredEntry):
@@ -246,20 +265,16 @@ class ConfirmationEntry(Entry):
     proposal: ProposalId = left_out()
 
 
-class LostModel(BaseModel):
+class LostModel(Answer):
     """Sequences of an epoch that were lost."""
-
-    model_config = STRICT
 
     epoch: int
     after: Digits
     through: Digits
 
 
-class HistoryModel(BaseModel):
+class HistoryModel(Answer):
     """A second history of which the whole chain was at hand."""
-
-    model_config = STRICT
 
     after: Annotated[Digits, Field(description="The last sequence that both histories have")]
     entries: Annotated[
@@ -267,10 +282,8 @@ class HistoryModel(BaseModel):
     ]
 
 
-class HistoryChargesModel(BaseModel):
+class HistoryChargesModel(Answer):
     """Charges of a second history that are alike, and their units."""
-
-    model_config = STRICT
 
     month: str
     actor: str
@@ -317,10 +330,8 @@ EntryModel = Annotated[
 ]
 
 
-class PopulationsAnswer(BaseModel):
+class PopulationsAnswer(Answer):
     """Every account, by the name of its population."""
-
-    model_config = STRICT
 
     populations: list[AccountModel]
 
@@ -331,20 +342,16 @@ class LedgerAnswer(AccountModel):
     entries: list[EntryModel]
 
 
-class SealAnswer(BaseModel):
+class SealAnswer(Answer):
     """Whether the curator is sealed."""
-
-    model_config = STRICT
 
     sealed: bool
     reason: str
     since: Moment | None
 
 
-class KeyModel(BaseModel):
+class KeyModel(Answer):
     """A public key (Ed25519), endorsed by the one before."""
-
-    model_config = STRICT
 
     key_id: KeyId
     public_key: Annotated[str, Field(description="32 bytes, in base64")]
@@ -352,20 +359,27 @@ class KeyModel(BaseModel):
     previous: KeyId | None
     endorsement: _Signature | None
 
+    @classmethod
+    def of(cls, key: PublicKey) -> "KeyModel":
+        """State a public key."""
+        return cls.model_construct(
+            key_id=key.key_id,
+            public_key=key.public_key,
+            created_at=key.created_at,
+            previous=key.previous or None,
+            endorsement=key.endorsement or None,
+        )
 
-class KeysAnswer(BaseModel):
+
+class KeysAnswer(Answer):
     """Every key that ever signed, the oldest first."""
-
-    model_config = STRICT
 
     keys: list[KeyModel]
     active: KeyId | None
 
 
-class PriceLeftModel(BaseModel):
+class PriceLeftModel(Answer):
     """The largest price that would pass, in each notion that the account knows."""
-
-    model_config = STRICT
 
     mu: float | None
     rho: float | None

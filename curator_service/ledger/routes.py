@@ -10,13 +10,14 @@ from curator_service.kit.problems import PROBLEM_RESPONSES, NotFound
 from curator_service.ledger.chain.signing import KeyRing
 from curator_service.ledger.repository import Population
 from curator_service.ledger.response_models import (
+    AccountModel,
     CheckpointAnswer,
+    KeyModel,
     KeysAnswer,
     LedgerAnswer,
     PopulationsAnswer,
     SealAnswer,
 )
-from curator_service.ledger.schemas import render_budget, render_key
 from curator_service.ledger.service import LedgerService
 
 router = APIRouter(prefix="/v1", tags=["ledger"], responses=PROBLEM_RESPONSES)
@@ -33,7 +34,7 @@ def list_populations(
 ) -> Response:
     """Return the account of every population."""
     found = context.get(LedgerService).list_populations()
-    return json_response({"populations": [render_budget(account) for account in found]})
+    return json_response(PopulationsAnswer.model_construct(populations=[AccountModel.of(account) for account in found]))
 
 
 @router.get(
@@ -51,7 +52,7 @@ def list_entries(
     account = _population(context, population)
     after, count = context.page()
     entries = context.get(LedgerService).list_entries(population, after=after, count=count)
-    return json_response({**render_budget(account), "entries": entries})
+    return json_response(dict(AccountModel.of(account)) | {"entries": entries})
 
 
 @router.get(
@@ -80,7 +81,7 @@ def get_seal(
 ) -> Response:
     """Return why releases are refused; an empty reason means that they are not."""
     reason, since = context.get(LedgerService).guard.status()
-    return json_response({"sealed": bool(reason), "reason": reason, "since": since or None})
+    return json_response(SealAnswer.model_construct(sealed=bool(reason), reason=reason, since=since or None))
 
 
 @router.get(
@@ -93,8 +94,8 @@ def list_keys(
     context: RequestContext,
 ) -> Response:
     """Return every key that ever signed a receipt, the oldest first."""
-    keys = context.get(KeyRing).list_keys()
-    return json_response({"keys": [render_key(key) for key in keys], "active": keys[-1].key_id if keys else None})
+    keys = [KeyModel.of(key) for key in context.get(KeyRing).list_keys()]
+    return json_response(KeysAnswer.model_construct(keys=keys, active=keys[-1].key_id if keys else None))
 
 
 def _population(context: RequestContext, name: str) -> Population:

@@ -1,14 +1,11 @@
-"""Amounts and accounts as JSON: the account's integer first, its views beside it."""
+"""Prices as they are asked, and words for amounts that were spent."""
 
-import math
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import BaseModel, Field, field_validator, model_validator
 
-from curator_service.kit.wire import STRICT, Positive
-from curator_service.ledger.chain.keys import PublicKey
-from curator_service.ledger.repository import Population
-from curator_service.privacy.accountant import PURE, Accountant, Amount, Price
+from curator_service.kit.wire import STRICT, Positive, is_absent
+from curator_service.privacy.accountant import PURE, Accountant, Price
 from curator_service.privacy.conversions import DELTA_MIN, EPSILON_MAX
 
 
@@ -17,10 +14,10 @@ class PriceModel(BaseModel):
 
     model_config = STRICT
 
-    epsilon: Annotated[Positive, Field(le=EPSILON_MAX)] | None = None
-    delta: Annotated[float, Field(ge=0, lt=1)] | None = None
-    mu: Annotated[Positive, Field(le=1000)] | None = None
-    rho: Annotated[Positive, Field(le=500_000)] | None = None
+    epsilon: Annotated[Positive, Field(le=EPSILON_MAX)] | None = Field(None, exclude_if=is_absent)
+    delta: Annotated[float, Field(ge=0, lt=1)] | None = Field(None, exclude_if=is_absent)
+    mu: Annotated[Positive, Field(le=1000)] | None = Field(None, exclude_if=is_absent)
+    rho: Annotated[Positive, Field(le=500_000)] | None = Field(None, exclude_if=is_absent)
 
     @field_validator("delta", mode="after")
     @classmethod
@@ -45,33 +42,6 @@ class PriceModel(BaseModel):
         return Price(self.epsilon, self.delta, self.mu, self.rho)
 
 
-def render_amount(amount: Amount) -> dict[str, Any]:
-    """Return an amount as JSON: the account's integer as a string, and its views."""
-    return {
-        "units": str(amount.units),
-        "mu": amount.mu,
-        "rho": amount.rho,
-        "epsilon": amount.epsilon if math.isfinite(amount.epsilon) else None,
-        "delta": amount.delta,
-    }
-
-
-def render_budget(population: Population) -> dict[str, Any]:
-    """Return an account as JSON: the account's unit first, (ε, δ), µ and ρ beside it."""
-    return {
-        "population": population.name,
-        "accountant": population.accountant.name,
-        "adjacency": population.adjacency,
-        "delta": population.delta,
-        "limit": render_amount(population.view(population.limit)),
-        "highest_limit": render_amount(population.view(population.highest_limit)),
-        "posted": render_amount(population.view(population.posted)),
-        "pending": render_amount(population.view(population.pending)),
-        "remaining": render_amount(population.view_left(population.remaining)),
-        "share_spent": (population.posted + population.pending) / population.limit,
-    }
-
-
 SPENT_NOTE = "Spent is a sum of charges. It bounds what was learnt so far under pure alone."
 """For tables of several populations."""
 
@@ -84,14 +54,3 @@ def describe_spent(accountant: Accountant) -> str:
         "The sum of the charges is no bound on what was learnt so far: an analyst who decides by the answers when to "
         "stop can have learnt more. The highest limit is the bound."
     )
-
-
-def render_key(key: PublicKey) -> dict[str, str | None]:
-    """Return a public key as JSON."""
-    return {
-        "key_id": key.key_id,
-        "public_key": key.public_key,
-        "created_at": key.created_at,
-        "previous": key.previous or None,
-        "endorsement": key.endorsement or None,
-    }

@@ -1,18 +1,18 @@
 """What is answered of permits."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from curator_service.kit.problem_models import ProblemModel
-from curator_service.kit.wire import STRICT, Digits, Moment, left_out
+from curator_service.kit.wire import Absent, Answer, Digits, Moment, left_out
 from curator_service.ledger.response_models import AmountModel
+from curator_service.permits.repository import Permit
+from curator_service.permits.spending import Spent
 
 
-class PermitAnswer(BaseModel):
+class PermitAnswer(Answer):
     """Who may spend, what of, what for, how much and until when."""
-
-    model_config = STRICT
 
     id: Annotated[str, Field(pattern=r"^prm_[0-9a-f]{24}$")]
     version: int
@@ -30,11 +30,28 @@ class PermitAnswer(BaseModel):
     expires_at: Annotated[Moment | None, Field(description="From then on nothing is charged")]
     ended_at: Annotated[Moment | None, Field(description="When it was ended before its time")]
 
+    @classmethod
+    def of(cls, permit: Permit) -> "PermitAnswer":
+        """State a permit."""
+        terms = permit.terms
+        return cls.model_construct(
+            id=permit.id,
+            version=permit.version,
+            project=terms.project,
+            people=sorted(permit.people.values()),
+            datasets=sorted(permit.datasets.values()),
+            purpose=terms.purpose,
+            legal_basis=terms.legal_basis,
+            conditions=terms.conditions,
+            limits={name: None if units is None else str(units) for name, units in permit.limits.items()},
+            granted_at=permit.granted_at,
+            expires_at=terms.expires_at,
+            ended_at=permit.ended_at or None,
+        )
 
-class OtherUseModel(BaseModel):
+
+class OtherUseModel(Answer):
     """A dataset that an analyst may use by another permit; from `expires_at` on only to read."""
-
-    model_config = STRICT
 
     analyst: str
     dataset: str
@@ -48,36 +65,42 @@ class EndedPermitAnswer(PermitAnswer):
 
     still_usable: list[OtherUseModel]
 
+    @classmethod
+    def of_ended(cls, permit: Permit, still_usable: list[OtherUseModel]) -> "EndedPermitAnswer":
+        """State a permit that was ended."""
+        return cls.model_construct(**dict(PermitAnswer.of(permit)), still_usable=still_usable)
 
-class PermitsAnswer(BaseModel):
+
+class PermitsAnswer(Answer):
     """Permits, the newest first."""
-
-    model_config = STRICT
 
     permits: list[PermitAnswer]
 
 
-class SpentAnswer(BaseModel):
+class SpentAnswer(Answer):
     """What a group of charges of one population adds up to."""
 
-    model_config = STRICT
-
     population: str
-    analyst: str = left_out()
-    project: str = left_out()
-    dataset: str = left_out()
-    kind: str = left_out()
-    month: str = left_out()
+    analyst: str | Absent = left_out()
+    project: str | Absent = left_out()
+    dataset: str | Absent = left_out()
+    kind: str | Absent = left_out()
+    month: str | Absent = left_out()
     charges: int
     spent: Annotated[
         AmountModel, Field(description="The sum of these charges. It bounds what was learnt so far under `pure` alone")
     ]
 
+    @classmethod
+    def of(cls, spent: Spent) -> "SpentAnswer":
+        """State a sum of charges."""
+        group: dict[str, Any] = {by.value: name for by, name in spent.group.items()}
+        amount = AmountModel.of(spent.population.view(spent.units))
+        return cls.model_construct(population=spent.population.name, charges=spent.charges, spent=amount, **group)
 
-class SpendingAnswer(BaseModel):
+
+class SpendingAnswer(Answer):
     """What was charged, by population and group."""
-
-    model_config = STRICT
 
     spending: list[SpentAnswer]
 

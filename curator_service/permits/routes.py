@@ -5,16 +5,22 @@ from fastapi import APIRouter, Response
 from curator_service.api.endpoint import RETRY_KEY, RequestContext, endpoint, request_body
 from curator_service.api.http import json_response
 from curator_service.approvals.response_models import ProposalAnswer
-from curator_service.approvals.schemas import DecisionRequest, render_proposal
+from curator_service.approvals.schemas import DecisionRequest
 from curator_service.identity.policy import Action, Objects
-from curator_service.kinds.registry import KindRegistry
 from curator_service.kit.names import NAME
 from curator_service.kit.problems import PROBLEM_RESPONSES, NotFound, RequestInvalid
 from curator_service.ledger.service import LedgerService
-from curator_service.permits.response_models import EndedPermitAnswer, PermitAnswer, PermitsAnswer, SpendingAnswer
+from curator_service.permits.repository import Permit
+from curator_service.permits.response_models import (
+    EndedPermitAnswer,
+    PermitAnswer,
+    PermitsAnswer,
+    SpendingAnswer,
+    SpentAnswer,
+)
 from curator_service.permits.schemas import PERMIT_EXAMPLE, REVOCATION_EXAMPLE, PermitRequest, RevocationRequest
-from curator_service.permits.service import Permit, PermitError, PermitService, render_other_use, render_permit
-from curator_service.permits.spending import By, list_spent, render_spent
+from curator_service.permits.service import PermitError, PermitService
+from curator_service.permits.spending import By, list_spent
 
 router = APIRouter(prefix="/v1", tags=["permits"], responses=PROBLEM_RESPONSES)
 _BODY = request_body("PermitRequest", PERMIT_EXAMPLE)
@@ -40,7 +46,7 @@ def list_permits(
     """Return every permit; to an analyst, those that hold and let them spend."""
     of = None if context.objects is Objects.ALL else context.principal.id
     found = context.get(PermitService).list_permits(of=of)
-    return json_response({"permits": [render_permit(permit) for permit in found]})
+    return json_response(PermitsAnswer.model_construct(permits=[PermitAnswer.of(permit) for permit in found]))
 
 
 @router.get("/permits/{permit_id}", summary="One permit", responses={200: {"model": PermitAnswer}})
@@ -50,7 +56,7 @@ def get_permit(
     permit_id: str,
 ) -> Response:
     """Return a permit."""
-    return json_response(render_permit(_visible(context, permit_id)))
+    return json_response(PermitAnswer.of(_visible(context, permit_id)))
 
 
 @router.post(
@@ -67,7 +73,7 @@ def ask_permit(
     """Ask for a permit, which a privacy officer grants or refuses."""
     asked = context.call.parse(PermitRequest)
     proposal = context.get(PermitService).ask(asked, asked.reason, context.principal, key=context.retry_key)
-    return json_response(render_proposal(proposal), 202)
+    return json_response(ProposalAnswer.of(proposal), 202)
 
 
 @router.post(
@@ -89,7 +95,7 @@ def change_permit(
     asked, permit = context.call.parse(PermitRequest), _visible(context, permit_id)
     permits, key = context.get(PermitService), context.retry_key
     proposal = permits.ask(asked, asked.reason, context.principal, permit.id, key=key)
-    return json_response(render_proposal(proposal), 202 if proposal.state == "open" else 200)
+    return json_response(ProposalAnswer.of(proposal), 202 if proposal.state == "open" else 200)
 
 
 @router.post(
@@ -106,8 +112,7 @@ def end_permit(
     """End a permit: nothing is charged under it any more."""
     reason, permits = context.call.parse(DecisionRequest).reason, context.get(PermitService)
     ended = permits.end(permit_id, reason, context.principal.id)
-    other = [render_other_use(use) for use in permits.list_other_uses(ended)]
-    return json_response(render_permit(ended) | {"still_usable": other})
+    return json_response(EndedPermitAnswer.of_ended(ended, permits.list_other_uses(ended)))
 
 
 @router.post(
@@ -126,8 +131,7 @@ def revoke_dataset(
         left = permits.revoke(asked.analyst, asked.dataset, actor=context.principal.id, reason=asked.reason)
     except PermitError as error:
         raise NotFound(f"Nothing was taken back: {error}.") from None
-    other = [render_other_use(use) for use in permits.list_other_uses(left, asked.dataset)]
-    return json_response(render_permit(left) | {"still_usable": other})
+    return json_response(EndedPermitAnswer.of_ended(left, permits.list_other_uses(left, asked.dataset)))
 
 
 @router.get(
@@ -144,12 +148,12 @@ def list_spending(
     known = context.call.query.get("by", ",".join(By)).split(",")
     if not set(known) <= set(By) or len(set(known)) != len(known):
         raise RequestInvalid.at("?by", f"name some of {', '.join(By)}, each once, with commas between them")
-    groups, first = [By(name) for name in known], context.get(KindRegistry).first.name
+    groups = [By(name) for name in known]
     population = context.call.query.get("population")
     if population is not None:
         context.get(LedgerService).get_population(population if NAME.fullmatch(population) else "")
-    found = list_spent(context.services.database, groups, first, population)
-    return json_response({"spending": [render_spent(spent) for spent in found]})
+    found = list_spent(context.services.database, groups, population)
+    return json_response(SpendingAnswer.model_construct(spending=[SpentAnswer.of(spent) for spent in found]))
 
 
 def _visible(context: RequestContext, permit_id: str) -> Permit:

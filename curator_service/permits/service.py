@@ -9,7 +9,7 @@ grants alone, as he can read the rows anyway: the entry says so.
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from http import HTTPStatus
 from math import inf
 from typing import Any
@@ -33,7 +33,8 @@ from curator_service.ledger.repository import find_population
 from curator_service.ledger.schemas import PriceModel
 from curator_service.ledger.service import LedgerService, PopulationError, units_of_limit
 from curator_service.permits import repository
-from curator_service.permits.repository import PermitRecord, Use
+from curator_service.permits.repository import Permit, PermitRecord, Use
+from curator_service.permits.response_models import OtherUseModel
 
 _ID_PATTERN = re.compile(r"prm_[0-9a-f]{24}")
 
@@ -64,39 +65,6 @@ class PermitExpired(Problem):
     slug = "permit-expired"
     status = HTTPStatus.FORBIDDEN
     title = "The permit has expired"
-
-
-@dataclass(frozen=True, slots=True)
-class Permit:
-    """A permit as it is now, with names.
-
-    Attributes
-    ----------
-    people, datasets : dict of str to str
-        Names by id.
-    limits : dict of str to (int or None)
-        Of each population, what may be spent of it, in units; None for all of it.
-    """
-
-    id: str
-    version: int
-    terms: PermitTerms
-    people: dict[str, str]
-    datasets: dict[str, str]
-    limits: dict[str, int | None]
-    granted_at: str
-    ended_at: str
-
-
-@dataclass(frozen=True, slots=True)
-class OtherUse:
-    """A dataset that an analyst may use by a permit; from `expires_at` on, if there is such a moment, only to read."""
-
-    analyst: str
-    dataset: str
-    permit: str
-    project: str
-    expires_at: str | None
 
 
 class PermitService:
@@ -385,7 +353,7 @@ class PermitService:
         with self.database.read() as connection:
             return repository.list_grants(connection)
 
-    def list_other_uses(self, permit: Permit, dataset: str | None = None) -> list[OtherUse]:
+    def list_other_uses(self, permit: Permit, dataset: str | None = None) -> list[OtherUseModel]:
         """Return what people of a permit may still use of its datasets by other ones, by person and dataset.
 
         Parameters
@@ -402,7 +370,13 @@ class PermitService:
             uses = [(person, dataset, other) for person, dataset, other in found if (person, dataset) in wanted]
             terms = {other: _find(connection, other).terms for other in {other for _, _, other in uses}}
         return [
-            OtherUse(person, dataset, other, terms[other].project, terms[other].expires_at)
+            OtherUseModel.model_construct(
+                analyst=person,
+                dataset=dataset,
+                permit=other,
+                project=terms[other].project,
+                expires_at=terms[other].expires_at,
+            )
             for person, dataset, other in uses
         ]
 
@@ -435,37 +409,7 @@ class PermitService:
             self.ledger.guard.anchor_before_send(receipt, just_written=True)
 
 
-def render_permit(permit: Permit) -> dict[str, Any]:
-    """Return a permit as JSON; limits in units of each population's account."""
-    terms = permit.terms
-    return {
-        "id": permit.id,
-        "version": permit.version,
-        "project": terms.project,
-        "people": sorted(permit.people.values()),
-        "datasets": sorted(permit.datasets.values()),
-        "purpose": terms.purpose,
-        "legal_basis": terms.legal_basis,
-        "conditions": terms.conditions,
-        "limits": {name: None if units is None else str(units) for name, units in permit.limits.items()},
-        "granted_at": permit.granted_at,
-        "expires_at": terms.expires_at,
-        "ended_at": permit.ended_at or None,
-    }
-
-
-def render_other_use(use: OtherUse) -> dict[str, Any]:
-    """Return what somebody may still use by another permit, as JSON."""
-    return {
-        "analyst": use.analyst,
-        "dataset": use.dataset,
-        "permit": use.permit,
-        "project": use.project,
-        "expires_at": use.expires_at,
-    }
-
-
-def read_terms_before(connection: Connection, proposal: Proposal, reader: Principal) -> dict[str, Any] | None:
+def read_terms_before(connection: Connection, proposal: Proposal, reader: Principal) -> PermitTerms | None:
     """Return the terms of a permit as they are now, where a proposal would change them and the reader may see it."""
     record = repository.find_permit(connection, proposal.label) if proposal.was else None
     permit = None if record is None else _read(record)
@@ -473,8 +417,7 @@ def read_terms_before(connection: Connection, proposal: Proposal, reader: Princi
         return None
     if reader.id not in permit.people and allowed_objects(reader.roles, Action.READ_PERMIT) is not Objects.ALL:
         return None
-    stated: dict[str, Any] = json.loads(_write_terms(permit.terms))
-    return stated
+    return permit.terms
 
 
 def _list_spenders(connection: Connection, population: str) -> set[str]:
@@ -527,7 +470,7 @@ def _find(connection: Connection, permit_id: str) -> Permit:
 
 
 def _write_terms(terms: PermitTerms) -> str:
-    return terms.model_dump_json(exclude={"reason"}, exclude_none=True)
+    return terms.model_dump_json(exclude={"reason"})
 
 
 def _read(record: PermitRecord) -> Permit:

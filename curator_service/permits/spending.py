@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,7 +9,7 @@ from typing import Any
 
 from curator_service.kit.db import Database
 from curator_service.ledger.repository import Population, find_population, list_populations
-from curator_service.ledger.schemas import render_amount
+from curator_service.ledger.response_models import AmountModel
 from curator_service.permits.repository import sum_spending
 
 _DANGEROUS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
@@ -50,7 +49,6 @@ class Spent:
 def list_spent(
     database: Database,
     by: Sequence[By],
-    first_kind: str,
     population: str | None = None,
     *,
     start: int = 0,
@@ -62,8 +60,6 @@ def list_spent(
     ----------
     database : Database
     by : sequence of By
-    first_kind : str
-        What releases are of whose entries name no kind.
     population : str, optional
         All of them if not given.
     start, count : int
@@ -76,7 +72,7 @@ def list_spent(
     """
     groups = tuple(one.value for one in by)
     with database.snapshot() as connection:
-        found = sum_spending(connection, groups, first_kind, population, start=start, count=count)
+        found = sum_spending(connection, groups, population, start=start, count=count)
         names = {row[0] for row in found}
         if len(names) == 1:
             accounts = {name: find_population(connection, name) for name in names}
@@ -91,32 +87,17 @@ def _spent(account: Population | None, by: Sequence[By], row: list[Any]) -> Spen
     return Spent(account, dict(zip(by, names, strict=True)), int(charges), int(units))
 
 
-def render_spent(spent: Spent) -> dict[str, Any]:
-    """Return it as JSON."""
-    return {
-        "population": spent.population.name,
-        **{by.value: name for by, name in spent.group.items()},
-        "charges": spent.charges,
-        "spent": render_amount(spent.population.view(spent.units)),
-    }
-
-
 def write_csv(found: Sequence[Spent], by: Sequence[By]) -> str:
     """Return it as CSV (RFC 4180) in which no cell is a formula."""
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(["population", *by, "charges", "units", "epsilon", "delta", "mu", "rho"])
     for spent in found:
-        amount = render_amount(spent.population.view(spent.units))
-        numbers = [amount[name] for name in ("units", "epsilon", "delta", "mu", "rho")]
+        amount = AmountModel.of(spent.population.view(spent.units))
+        numbers = [amount.units, amount.epsilon, amount.delta, amount.mu, amount.rho]
         cells = [spent.population.name, *(spent.group[one] for one in by), spent.charges, *numbers]
         writer.writerow(["" if cell is None else _safe(str(cell)) for cell in cells])
     return text.getvalue()
-
-
-def write_jsonl(found: Sequence[Spent]) -> str:
-    """Return it as a line of JSON for each group."""
-    return "".join(f"{json.dumps(render_spent(spent), ensure_ascii=False)}\n" for spent in found)
 
 
 def _safe(cell: str) -> str:

@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Protocol
+from typing import Literal, Protocol
 
 from curator_service.privacy.conversions import (
     EPSILON_MAX,
@@ -102,6 +102,9 @@ class JointBound(Protocol):
         """Bound the cost of all, from what each costs alone, by name; at most their sum."""
 
 
+AccountantName = Literal["gdp", "zcdp", "pure"]
+
+
 class Accountant(ABC):
     """What a population's account counts.
 
@@ -114,7 +117,7 @@ class Accountant(ABC):
         The member of a price that states it: µ itself, not µ².
     """
 
-    name: str
+    name: AccountantName
     symbol: str
     notion: str
 

@@ -2,50 +2,80 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from curator_service.identity.policy import Role
-from curator_service.kit.wire import STRICT, Digest, Digits, Moment, left_out
+from curator_service.identity.repository import Principal, TokenRecord, sort_roles
+from curator_service.identity.response_models import SignInIssuer
+from curator_service.identity.service import Caller
+from curator_service.identity.tokens import Token
+from curator_service.kit.wire import Answer, Digest, Digits, Moment, left_out
 from curator_service.ledger.response_models import Entry, KeyEntry, OpenEntry, ProposalId, ReconcileEntry
 
 TokenId = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 PrincipalId = Annotated[str, Field(pattern=r"^prn_[0-9a-f]{24}$")]
 
 
-class PrincipalAnswer(BaseModel):
-    """Who may act, and as what."""
+_Issuer = Annotated[str | None, Field(description="The identity provider where it signs in; null for a local one")]
 
-    model_config = STRICT
+
+class PrincipalAnswer(Answer):
+    """Who may act, and as what."""
 
     id: PrincipalId
     name: str
     shown_name: str
     roles: list[Role]
-    issuer: Annotated[str | None, Field(description="The identity provider where it signs in; null for a local one")]
+    issuer: _Issuer
+
+    @classmethod
+    def of(cls, principal: Principal) -> "PrincipalAnswer":
+        """State a principal."""
+        return cls.model_construct(
+            id=principal.id,
+            name=principal.name,
+            shown_name=principal.shown_name or principal.name,
+            roles=sort_roles(principal.roles),
+            issuer=principal.issuer or None,
+        )
 
 
-class PrincipalsAnswer(BaseModel):
+class PrincipalsAnswer(Answer):
     """Every principal, by name."""
-
-    model_config = STRICT
 
     principals: list[PrincipalAnswer]
 
 
-class CallerAnswer(PrincipalAnswer):
+class CallerAnswer(Answer):
     """Who calls, and how that is known; `roles` are those that this call has."""
 
+    id: PrincipalId
+    name: str
+    shown_name: str
+    roles: list[Role]
     read_only: bool
     authenticated_by: Literal["token", "provider"]
     token: TokenId | None
+    issuer: _Issuer
     expires_at: Moment
     visas: Annotated[list[str], Field(description="Values of the visas that the identity provider passed on")]
 
+    @classmethod
+    def of_call(cls, caller: Caller) -> "CallerAnswer":
+        """State who calls."""
+        assert caller.method
+        return cls.model_construct(
+            **dict(PrincipalAnswer.of(caller.principal)),
+            read_only=caller.principal.read_only,
+            authenticated_by=caller.method,
+            token=caller.token_id or None,
+            expires_at=caller.expires_at,
+            visas=sorted({visa.value for visa in caller.principal.visas}),
+        )
 
-class TokenAnswer(BaseModel):
+
+class TokenAnswer(Answer):
     """A token, without its secret."""
-
-    model_config = STRICT
 
     id: TokenId
     name: str
@@ -57,11 +87,24 @@ class TokenAnswer(BaseModel):
     revoked_at: Moment | None
     replaced_by: TokenId | None
 
+    @classmethod
+    def of(cls, record: TokenRecord) -> "TokenAnswer":
+        """State a token."""
+        return cls.model_construct(
+            id=record.id,
+            name=record.principal.name,
+            roles=sort_roles(record.scopes.restrict(record.principal.roles)),
+            read_only=record.scopes.read_only,
+            created_at=record.created_at,
+            last_used_at=record.last_used_at,
+            expires_at=record.expires_at,
+            revoked_at=record.revoked_at,
+            replaced_by=record.replaced_by or None,
+        )
 
-class TokensAnswer(BaseModel):
+
+class TokensAnswer(Answer):
     """Every token, the oldest first."""
-
-    model_config = STRICT
 
     tokens: list[TokenAnswer]
 
@@ -70,6 +113,11 @@ class NewTokenAnswer(TokenAnswer):
     """A new token, with what its holder sends: it is shown this once."""
 
     token: Annotated[str, Field(pattern=r"^cur_[0-9a-f]{16}_[A-Za-z0-9_-]{43}$")]
+
+    @classmethod
+    def of_new(cls, token: Token, record: TokenRecord) -> "NewTokenAnswer":
+        """State a new token."""
+        return cls.model_construct(**dict(TokenAnswer.of(record)), token=token.text)
 
 
 class PrincipalEntry(Entry):
@@ -168,29 +216,13 @@ ActModel = Annotated[
 ]
 
 
-class RegisterAnswer(BaseModel):
+class RegisterAnswer(Answer):
     """A page of the register, in order."""
-
-    model_config = STRICT
 
     entries: list[ActModel]
 
 
-class SignInIssuer(BaseModel):
-    """An identity provider at which somebody may sign in for this curator."""
-
-    model_config = STRICT
-
-    name: str
-    issuer: str
-    client_id: str
-    scope: str
-    parameters: Annotated[dict[str, str], Field(description="What else it wants to be asked with, such as `resource`")]
-
-
-class SignInAnswer(BaseModel):
+class SignInAnswer(Answer):
     """Where to sign in; none where tokens are the curator's own alone."""
-
-    model_config = STRICT
 
     issuers: list[SignInIssuer]

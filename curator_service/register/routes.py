@@ -10,21 +10,14 @@ from curator_service.kit.problems import PROBLEM_RESPONSES, NotFound, RequestInv
 from curator_service.register.response_models import (
     CallerAnswer,
     NewTokenAnswer,
+    PrincipalAnswer,
     PrincipalsAnswer,
     RegisterAnswer,
     SignInAnswer,
     TokenAnswer,
     TokensAnswer,
 )
-from curator_service.register.schemas import (
-    TOKEN_EXAMPLE,
-    RotationRequest,
-    TokenRequest,
-    render_caller,
-    render_new_token,
-    render_principal,
-    render_token,
-)
+from curator_service.register.schemas import TOKEN_EXAMPLE, RotationRequest, TokenRequest
 from curator_service.register.service import Register
 
 router = APIRouter(prefix="/v1", tags=["identity"], responses=PROBLEM_RESPONSES)
@@ -36,7 +29,7 @@ def read_self(
     context: RequestContext,
 ) -> Response:
     """Return the caller's name and roles, how they are known, and when that ends."""
-    return json_response(render_caller(context.caller))
+    return json_response(CallerAnswer.of_call(context.caller))
 
 
 @router.post(
@@ -65,7 +58,7 @@ def rotate_token(
         )
     except IdentityError as error:
         raise RequestInvalid.at("", str(error)) from None
-    return json_response(render_new_token(*made), 201)
+    return json_response(NewTokenAnswer.of_new(*made), 201)
 
 
 @router.get(
@@ -79,7 +72,7 @@ def list_principals(
 ) -> Response:
     """Return every principal."""
     found = context.get(IdentityService).list_principals()
-    return json_response({"principals": [render_principal(principal) for principal in found]})
+    return json_response(PrincipalsAnswer.model_construct(principals=[PrincipalAnswer.of(one) for one in found]))
 
 
 @router.get(
@@ -92,7 +85,8 @@ def list_tokens(
     context: RequestContext,
 ) -> Response:
     """Return every token."""
-    return json_response({"tokens": [render_token(token) for token in context.get(IdentityService).list_tokens()]})
+    found = context.get(IdentityService).list_tokens()
+    return json_response(TokensAnswer.model_construct(tokens=[TokenAnswer.of(one) for one in found]))
 
 
 @router.post(
@@ -120,7 +114,7 @@ def create_token(
         )
     except IdentityError as error:
         raise RequestInvalid.at("/name", str(error)) from None
-    return json_response(render_new_token(*made), 201)
+    return json_response(NewTokenAnswer.of_new(*made), 201)
 
 
 @router.post(
@@ -139,7 +133,7 @@ def revoke_token(
         identity.revoke_token_over_http(token_id, context.principal)
     except IdentityError:
         raise NotFound("There is no token of this id that could be revoked.") from None
-    return json_response(render_token(identity.get_token(token_id)))
+    return json_response(TokenAnswer.of(identity.get_token(token_id)))
 
 
 @router.get(
@@ -168,4 +162,4 @@ def list_issuers(
     context: RequestContext,
 ) -> Response:
     """Return the identity providers at which somebody may sign in for this curator."""
-    return json_response({"issuers": context.get(IdentityService).sign_in_at()})
+    return json_response(SignInAnswer.model_construct(issuers=context.get(IdentityService).sign_in_at()))

@@ -1,7 +1,7 @@
 """What a refusal for lack of budget says: what was asked, what remains, and the largest price that would pass."""
 
 from curator_service.ledger.repository import Population
-from curator_service.ledger.schemas import render_amount
+from curator_service.ledger.response_models import AmountModel
 from curator_service.ledger.service import BudgetExceeded, Headroom
 from curator_service.privacy.accountant import PURE, Amount, Price
 from curator_service.privacy.allocation import Allocation
@@ -18,8 +18,7 @@ def budget_exceeded(prepared: Prepared, population: Population, room: Headroom) 
     if largest is None:
         way_out = "What is left is too little for it: read a stored release, or ask an admin about the budget."
     else:
-        members = render_amount(remaining)
-        del members["units"]
+        members = AmountModel.of(remaining).model_dump(exclude={"units"})
         if _is_formula(prepared):  # which reads epsilon and delta alone
             members |= {"mu": None, "rho": None}
         shown = []
@@ -39,8 +38,8 @@ def budget_exceeded(prepared: Prepared, population: Population, room: Headroom) 
         f"The request{_pure_price(prepared)} costs {prepared.cost / UNITS_PER_ONE:.6g} of "
         f"{population.accountant.symbol} (epsilon = {asked.epsilon:g} at delta = {asked.delta!r}), and "
         f"{room.left / UNITS_PER_ONE:.6g} of {room.limit / UNITS_PER_ONE:.6g} remain for {room.owner}. {way_out}",
-        requested=render_amount(asked),
-        remaining=render_amount(remaining),
+        requested=AmountModel.of(asked).model_dump(),
+        remaining=AmountModel.of(remaining).model_dump(),
         largest=members,
     )
 
@@ -61,8 +60,8 @@ def reservation_exceeded(units: int, population: Population, room: Headroom) -> 
         f"The reservation holds {units / UNITS_PER_ONE:.6g} of {population.accountant.symbol}, and "
         f"{room.left / UNITS_PER_ONE:.6g} of {room.limit / UNITS_PER_ONE:.6g} remain for {room.owner}. Reserve less: "
         f"`remaining` is the largest that would pass.",
-        requested=render_amount(asked),
-        remaining=render_amount(remaining),
+        requested=AmountModel.of(asked).model_dump(),
+        remaining=AmountModel.of(remaining).model_dump(),
         largest=None,
     )
 

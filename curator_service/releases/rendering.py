@@ -11,7 +11,7 @@ from pydantic_core import from_json, to_json
 from curator_service.kinds.listing import Listing
 from curator_service.kinds.registry import AnyKind
 from curator_service.ledger.repository import Population
-from curator_service.ledger.schemas import render_amount
+from curator_service.ledger.response_models import AmountModel
 from curator_service.privacy.mechanism import STEP_DENOMINATOR, NoisyStatistics, Output
 from curator_service.releases.answers import Answer
 from curator_service.releases.library import Block
@@ -31,7 +31,8 @@ def describe(prepared: Prepared, population: Population) -> dict[str, Any]:
 
 def _describe_cost(prepared: Prepared, limit: int, delta: float) -> dict[str, Any]:
     stated, allocation = prepared.request.price.delta, prepared.plan.allocation
-    cost = render_amount(prepared.dataset.accountant.spent(prepared.cost, delta if stated is None else stated))
+    amount = prepared.dataset.accountant.spent(prepared.cost, delta if stated is None else stated)
+    cost = dict(AmountModel.of(amount))
     if allocation.pure_epsilon is not None:
         cost["pure_epsilon"] = float(allocation.pure_epsilon)
     return cost | {"share_of_budget": prepared.cost / limit}
@@ -115,7 +116,7 @@ def render_derived(
 
 def render_free(population: Population) -> dict[str, Any]:
     """Return the cost that an answer states which was cut out of another one."""
-    return render_amount(population.view(0)) | {"share_of_budget": 0.0}
+    return dict(AmountModel.of(population.view(0))) | {"share_of_budget": 0.0}
 
 
 def _frame(prepared: Prepared, statistics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

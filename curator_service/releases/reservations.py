@@ -19,7 +19,7 @@ from curator_service.ledger.accounts.reservations import Reservation
 from curator_service.ledger.accounts.unit_of_work import Payer, Refused, new_id
 from curator_service.ledger.chain.entries import Receipt
 from curator_service.ledger.repository import Population, find_entry, find_population
-from curator_service.ledger.schemas import render_amount
+from curator_service.ledger.response_models import AmountModel
 from curator_service.ledger.service import Headroom, LedgerService, find_headrooms
 from curator_service.ledger.trust.guard import unverified
 from curator_service.permits.service import PermitService
@@ -28,6 +28,7 @@ from curator_service.releases.keys import KeyClaims
 from curator_service.releases.preparation import digest
 from curator_service.releases.refusal import reservation_exceeded
 from curator_service.releases.repository import KnownKey
+from curator_service.releases.response_models import HeldJob, HeldReservation, JobAnswer, ReservationState
 from curator_service.releases.schemas import ReservationRequest
 from curator_service.releases.submission import (
     ATTEMPTS,
@@ -127,7 +128,7 @@ class ReservationService:
                 created_at=timestamp(moment),
                 expires_at=timestamp(moment + timedelta(seconds=request.expires_in_s)),
             )
-            details = to_json(render_reservation(reservation, dataset.name, population)).decode()
+            details = to_json(ReservationState.of(reservation, dataset.name, population)).decode()
             try:
                 with self.ledger.unit() as ledger:
                     claimed = self.claims.claim(
@@ -163,7 +164,7 @@ class ReservationService:
         with self.database.read() as connection:
             population = find_population(connection, reservation.population)
         assert population is not None
-        shown = render_reservation(reservation, json.loads(reservation.details)["dataset"], population)
+        shown = ReservationState.of(reservation, json.loads(reservation.details)["dataset"], population)
         return _with_receipt(to_json(shown).decode(), self._receipt(reservation))
 
     def close_reservation(self, reservation_id: str, analyst: Principal) -> bytes:
@@ -180,13 +181,14 @@ class ReservationService:
             )
         return self.get_reservation(reservation_id, analyst)
 
-    def list_reservations(self, *, of: str | None) -> list[dict[str, Any]]:
-        """Return the open reservations as JSON, the oldest first; with `of`, those of one principal."""
-        return [held | {"expires_at": one.expires_at} for one, held in self._list_held(reservations.RESERVATION, of)]
+    def list_reservations(self, *, of: str | None) -> list[HeldReservation]:
+        """Return the open reservations, the oldest first; with `of`, those of one principal."""
+        found = self._list_held(reservations.RESERVATION, of)
+        return [HeldReservation.model_construct(**held, expires_at=one.expires_at) for one, held in found]
 
-    def list_jobs(self, *, of: str | None) -> list[dict[str, Any]]:
-        """Return the jobs that wait or run as JSON, without their requests; with `of`, those of one principal."""
-        return [held for _, held in self._list_held(reservations.JOB, of)]
+    def list_jobs(self, *, of: str | None) -> list[HeldJob]:
+        """Return the jobs that wait or run, without their requests; with `of`, those of one principal."""
+        return [HeldJob.model_construct(**held) for _, held in self._list_held(reservations.JOB, of)]
 
     def _list_held(self, prefix: str, of: str | None) -> list[tuple[Reservation, dict[str, Any]]]:
         with self.database.read() as connection:
@@ -208,7 +210,7 @@ class ReservationService:
                 "holder": one.principal_id if holder is None else holder.name,
                 "project": one.project or None,
                 "permit": one.permit_id,
-                "remaining": render_amount(account.view(one.left)),
+                "remaining": AmountModel.of(account.view(one.left)),
                 "created_at": one.created_at,
             }
             shown.append((one, said))
@@ -249,24 +251,25 @@ class ReservationService:
             raise job_not_found()
         return job
 
-    def render_job(self, job: Reservation, dataset: Dataset) -> dict[str, Any]:
-        """Return a job as JSON; its progress is the share of its public time that has passed, and tells no rows."""
+    def describe_job(self, job: Reservation, dataset: Dataset) -> JobAnswer:
+        """Return a job. Its progress is the share of its public time that has passed, and tells no rows."""
         details = json.loads(job.details)
         with self.database.read() as connection:
             release_id = repository.find_release_of(connection, job.id)
         passed_s = (self.now() - _moment(job.created_at)).total_seconds()
         running = job.state == reservations.OPEN
         share = min(0.99, max(0.0, passed_s / max(details["duration_ms"] / 1000, 0.001)))
-        return {
-            "id": job.id,
-            "dataset": dataset.name,
-            "state": job.outcome,
-            "progress": round(share, 2) if running else 1.0,
-            "created_at": job.created_at,
-            "release": None if running else release_id,  # it may have ended since the job was looked at
-            "reason": _REASONS.get(job.outcome),
-            "request": json.loads(details["request"]),
-        }
+        state: Any = job.outcome
+        return JobAnswer.model_construct(
+            id=job.id,
+            dataset=dataset.name,
+            state=state,
+            progress=round(share, 2) if running else 1.0,
+            created_at=job.created_at,
+            release=None if running else release_id,  # it may have ended since the job was looked at
+            reason=_REASONS.get(job.outcome),
+            request=json.loads(details["request"]),
+        )
 
     def cancel(self, job: Reservation, analyst: Principal) -> Reservation:
         """Give a job up before it is charged.
@@ -309,22 +312,6 @@ def _check_long(connection: Connection, name: str, moment: datetime) -> None:
 
 def _left(room: Headroom) -> int:
     return room.left
-
-
-def render_reservation(reservation: Reservation, dataset: str, population: Population) -> dict[str, Any]:
-    """Return a reservation as JSON."""
-    return {
-        "id": reservation.id,
-        "dataset": dataset,
-        "population": reservation.population,
-        "state": reservations.OPEN if reservation.state == reservations.OPEN else reservation.outcome,
-        "reserved": render_amount(population.view(reservation.units)),
-        "drawn": render_amount(population.view(reservation.drawn)),
-        "remaining": render_amount(population.view_left(reservation.left)),
-        "created_at": reservation.created_at,
-        "expires_at": reservation.expires_at,
-        "project": reservation.project or None,
-    }
 
 
 def _may_touch(reservation: Reservation, principal: Principal) -> bool:

@@ -9,7 +9,9 @@ from curator_service.kinds.registry import KINDS
 from curator_service.kinds.request import RESERVATION_PATTERN
 from curator_service.kinds.response_models import CostModel, ReleaseId
 from curator_service.kit.problem_models import ProblemModel
-from curator_service.kit.wire import STRICT, Digits, Moment
+from curator_service.kit.wire import Answer, Digits, Moment
+from curator_service.ledger.accounts.reservations import OPEN, Reservation
+from curator_service.ledger.repository import Population
 from curator_service.ledger.response_models import AmountModel, ReserveEntry
 
 _JobId = Annotated[str, Field(pattern=r"^job_[0-9a-f]{24}$")]
@@ -40,10 +42,8 @@ QuoteAnswer = Annotated[Any, ByKind(*(kind.models.quote for kind in KINDS))]
 CanonicalRequest = Annotated[Any, ByKind(*(kind.models.request for kind in KINDS))]
 
 
-class ReleaseSummary(BaseModel):
+class ReleaseSummary(Answer):
     """A release without its statistics."""
-
-    model_config = STRICT
 
     id: ReleaseId
     dataset: str
@@ -53,19 +53,15 @@ class ReleaseSummary(BaseModel):
     cost: CostModel
 
 
-class ReleasesAnswer(BaseModel):
+class ReleasesAnswer(Answer):
     """A page of releases."""
-
-    model_config = STRICT
 
     releases: list[ReleaseSummary]
     next: Annotated[Digits | None, Field(description="The value of `after` for the next page")]
 
 
-class JobAnswer(BaseModel):
+class JobAnswer(Answer):
     """How a job stands."""
-
-    model_config = STRICT
 
     id: _JobId
     dataset: str
@@ -77,10 +73,8 @@ class JobAnswer(BaseModel):
     request: CanonicalRequest
 
 
-class ReservationAnswer(BaseModel):
-    """An amount that is held for a study."""
-
-    model_config = STRICT
+class ReservationState(Answer):
+    """An amount that is held for a study, without the receipt."""
 
     id: Annotated[str, Field(pattern=RESERVATION_PATTERN)]
     dataset: str
@@ -92,14 +86,35 @@ class ReservationAnswer(BaseModel):
     created_at: Moment
     expires_at: Moment
     project: str | None
+
+    @classmethod
+    def of(cls, reservation: Reservation, dataset: str, population: Population) -> "ReservationState":
+        """State a reservation."""
+        state: Any = OPEN if reservation.state == OPEN else reservation.outcome
+        return cls.model_construct(
+            id=reservation.id,
+            dataset=dataset,
+            population=reservation.population,
+            state=state,
+            reserved=AmountModel.of(population.view(reservation.units)),
+            drawn=AmountModel.of(population.view(reservation.drawn)),
+            remaining=AmountModel.of(population.view_left(reservation.left)),
+            created_at=reservation.created_at,
+            expires_at=reservation.expires_at,
+            project=reservation.project or None,
+        )
+
+
+class ReservationAnswer(ReservationState):
+    """An amount that is held for a study."""
+
     receipt: ReserveEntry
 
 
-class _Held(BaseModel):
+class _Held(Answer):
     """What is held, of whom."""
 
-    model_config = STRICT
-
+    id: str
     dataset: str
     population: str
     holder: str
@@ -115,10 +130,8 @@ class HeldJob(_Held):
     id: _JobId
 
 
-class HeldJobsAnswer(BaseModel):
+class HeldJobsAnswer(Answer):
     """Jobs that wait or run, the oldest first."""
-
-    model_config = STRICT
 
     jobs: list[HeldJob]
 
@@ -130,10 +143,8 @@ class HeldReservation(_Held):
     expires_at: Moment
 
 
-class HeldReservationsAnswer(BaseModel):
+class HeldReservationsAnswer(Answer):
     """Open reservations, the oldest first."""
-
-    model_config = STRICT
 
     reservations: list[HeldReservation]
 

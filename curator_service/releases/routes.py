@@ -210,7 +210,7 @@ def list_jobs(
 ) -> Response:
     """Return the jobs that are not done, with whose they are."""
     of = None if context.objects is Objects.ALL else context.principal.id
-    return json_response({"jobs": context.get(ReservationService).list_jobs(of=of)})
+    return json_response(HeldJobsAnswer.model_construct(jobs=context.get(ReservationService).list_jobs(of=of)))
 
 
 @router.get(
@@ -253,7 +253,7 @@ def _find_job(context: RequestContext, job_id: str) -> tuple[Reservation, Datase
 
 
 def _show_job(context: RequestContext, job: Reservation, dataset: Dataset, status: int) -> Response:
-    answer = json_response(context.get(ReservationService).render_job(job, dataset), status)
+    answer = json_response(context.get(ReservationService).describe_job(job, dataset), status)
     answer.headers["Location"] = f"/v1/jobs/{job.id}"
     if job.state == OPEN:
         answer.headers["Retry-After"] = "1"
@@ -294,7 +294,8 @@ def list_reservations(
 ) -> Response:
     """Return what analysts hold for studies, with whose it is."""
     of = None if context.objects is Objects.ALL else context.principal.id
-    return json_response({"reservations": context.get(ReservationService).list_reservations(of=of)})
+    found = context.get(ReservationService).list_reservations(of=of)
+    return json_response(HeldReservationsAnswer.model_construct(reservations=found))
 
 
 @router.get(

@@ -20,7 +20,7 @@ from curator_service.dashboard.pages.populations import months_between
 from curator_service.dashboard.repository import list_entries_that_say
 from curator_service.dashboard.sessions import form_token
 from curator_service.identity.policy import POLICY, Role
-from curator_service.ledger.schemas import render_amount
+from curator_service.ledger.response_models import AmountModel
 from curator_service.permits.spending import By, list_spent, write_csv
 
 COOKIE = "__Host-curator-session"
@@ -531,7 +531,7 @@ class TestNumbers:
         assert rows["highest limit"] == stated(ledger["highest_limit"])
         charge = next(entry for entry in ledger["entries"] if entry["kind"] == "charge")
         page = olga.get(f"/admin/populations/town/ledger/{charge['sequence']}").text
-        assert amounts(page)["this entry"] == stated(render_amount(past.account().view(int(charge["units"]))))
+        assert amounts(page)["this entry"] == stated(dict(AmountModel.of(past.account().view(int(charge["units"])))))
         receipt = re.search(r'<pre id="receipt"[^>]*>(.*?)</pre>', page, re.DOTALL)
         assert receipt is not None
         assert f'"entry_hash":"{charge["entry_hash"]}"' in html.unescape(receipt[1])
@@ -549,7 +549,7 @@ class TestNumbers:
                 shown = [text_of(number) for number in numbers]
                 assert [number for number in shown if number != repr(one["spent"]["delta"])] == stated(one["spent"])
             csv = olga.get("/admin/spending.csv?" + "&".join(f"by={group}" for group in groups))
-            found = list_spent(past.curator.database, [By(group) for group in groups], "gram")
+            found = list_spent(past.curator.database, [By(group) for group in groups])
             assert csv.text == write_csv(found, [By(group) for group in groups])
             assert csv.headers["content-type"].startswith("text/csv")
 
@@ -566,12 +566,12 @@ class TestNumbers:
                 answer = both.api(who).post("/v1/datasets/cohort/releases", json=asked, key=f"k{key}")
                 assert answer.status_code == 201, answer.text
         groups = [By.ANALYST, By.KIND]
-        every = list_spent(both.curator.database, groups, "gram")
+        every = list_spent(both.curator.database, groups)
         assert [(one.population.name, *one.group.values(), one.charges) for one in every] == [
             ("town", "ada", "counts", 1), ("town", "ada", "gram", 1),
             ("town", "ben", "counts", 1), ("town", "ben", "gram", 1),
         ]  # fmt: skip
-        assert list_spent(both.curator.database, groups, "gram", "valley") == []
+        assert list_spent(both.curator.database, groups, "valley") == []
         monkeypatch.setattr(spending, "PAGE", 1)
         person, address, seen = Person(both, "audra"), "/admin/spending?by=analyst&by=kind", []
         while address:

@@ -195,6 +195,7 @@ class TestRowsThatNobodyAskedFor:
         [
             "content = replace(content, '\"ada\"', '\"ben\"')",
             "content = replace(content, 'kidneys', 'anything')",
+            "content = '{}'",
             "reason = 'the board wants it'",
             "proposed_by = (SELECT id FROM principals WHERE name = 'root')",
             "population = 'valley'",
@@ -204,6 +205,9 @@ class TestRowsThatNobodyAskedFor:
         world = officers
         asked = world.api("olga").post("/v1/permits", json=TERMS).json()["id"]
         world.sql(f"UPDATE proposals SET {change} WHERE id = '{asked}'")
+        (shown,) = world.api("otto").get("/v1/admin/proposals").json()["proposals"]
+        assert shown["state"] == "unattested"
+        assert ("terms" in shown) is (change != "content = '{}'")  # what no request says is no permit's terms
         problem(world.api("otto").post(f"/v1/admin/proposals/{asked}/approve"), "proposal-unattested", 409)
         assert [p for p in world.curator.permits.list_permits() if p.terms.project] == []
         assert world.api("otto").post(f"/v1/admin/proposals/{asked}/reject").json()["state"] == "rejected"

@@ -217,5 +217,5 @@ def test_visas_come_from_settings(tmp_path: Path) -> None:
     )
     curator = make_curator(chosen)
     assert curator.permits.visas == {"cohort": VISA}
-    assert curator.identity.sign_in_at()[0]["issuer"] == ISSUER
+    assert curator.identity.sign_in_at()[0].issuer == ISSUER
     curator.close()

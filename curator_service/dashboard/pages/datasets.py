@@ -4,7 +4,7 @@ from fastapi import APIRouter, Response
 
 from curator_service.dashboard import repository
 from curator_service.dashboard.page import PageContext, page
-from curator_service.datasets.schemas import render_dataset
+from curator_service.datasets.response_models import DatasetAnswer
 from curator_service.datasets.service import DatasetNotFound, DatasetService
 from curator_service.datasets.versions import VersionService
 from curator_service.identity.policy import Action
@@ -54,7 +54,7 @@ def show_dataset(context: PageContext, name: str) -> Response:
         versions = [payload for _, payload in found]
     return context.render(
         "dataset.html",
-        dataset=render_dataset(dataset, datasets.public_count(dataset), datasets.kinds, due),
+        dataset=DatasetAnswer.of(dataset, datasets.public_count(dataset), datasets.kinds, due),
         library=dataset.manifest.library,
         versions=versions,
     )

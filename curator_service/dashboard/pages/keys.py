@@ -5,7 +5,7 @@ from fastapi import APIRouter, Response
 from curator_service.dashboard.page import PageContext, page
 from curator_service.identity.policy import Action
 from curator_service.ledger.chain.signing import KeyRing
-from curator_service.ledger.schemas import render_key
+from curator_service.ledger.response_models import KeyModel
 from curator_service.ledger.service import LedgerService
 
 router = APIRouter(prefix="/admin")
@@ -19,7 +19,7 @@ def show_keys(context: PageContext) -> Response:
     keys = context.get(KeyRing).list_keys()
     return context.render(
         "keys.html",
-        keys=[render_key(key) for key in reversed(keys)],
+        keys=[KeyModel.of(key) for key in reversed(keys)],
         is_sealed=bool(reason),
         reason=reason,
         since=since,

@@ -14,7 +14,7 @@ from curator_service.kit.problems import NotFound
 from curator_service.ledger.chain.entries import GENESIS, Receipt, StoredEntry, entry_hash
 from curator_service.ledger.chain.signing import SigningError
 from curator_service.ledger.repository import Population, find_entry
-from curator_service.ledger.schemas import render_amount
+from curator_service.ledger.response_models import AmountModel
 from curator_service.ledger.service import LedgerService
 
 router = APIRouter(prefix="/admin")
@@ -52,8 +52,8 @@ class Shown:
     payload : dict
     meaning : str
         What its kind does.
-    amount : dict or None
-        As the interface of `/v1` states amounts; None where the entry has none.
+    amount : AmountModel or None
+        None where the entry has none.
     about : str
         What it is about, in a few words.
     actor, approved_by : str
@@ -63,7 +63,7 @@ class Shown:
     sequence: int
     payload: dict[str, Any]
     meaning: str
-    amount: dict[str, Any] | None
+    amount: AmountModel | None
     about: str
     actor: str
     approved_by: str
@@ -145,7 +145,7 @@ def show_entry(context: PageContext, name: str, sequence: str) -> Response:
         before=before,
         after=after,
         account={
-            member: render_amount(population.view(_whole(payload.get(member))))
+            member: AmountModel.of(population.view(_whole(payload.get(member))))
             for member in ("limit", "posted", "pending")
         },
     )
@@ -159,7 +159,7 @@ def list_names(context: PageContext) -> dict[str, str]:
 def make_shown(population: Population, entry: StoredEntry, payload: dict[str, Any], names: dict[str, str]) -> Shown:
     """Return what is shown of an entry."""
     kind, actor, approver = payload["kind"], payload["actor"], payload.get("approved_by", "")
-    amount = render_amount(population.view(_whole(payload["units"]))) if kind in SPENDING else None
+    amount = AmountModel.of(population.view(_whole(payload["units"]))) if kind in SPENDING else None
     about = next((payload[name] for name in ABOUT if payload.get(name)), "")
     people = names.get(actor, actor), names.get(approver, approver)
     return Shown(entry.sequence, payload, KINDS.get(kind, kind), amount, about, *people)

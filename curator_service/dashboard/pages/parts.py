@@ -8,8 +8,9 @@ from curator_service.identity.policy import Action, Objects
 from curator_service.kit.clock import timestamp
 from curator_service.ledger.chain.verification import Share
 from curator_service.ledger.repository import Population, find_share, list_shares
-from curator_service.ledger.schemas import render_amount
-from curator_service.permits.service import Permit, PermitService
+from curator_service.ledger.response_models import AmountModel
+from curator_service.permits.repository import Permit
+from curator_service.permits.service import PermitService
 
 NOTIONS = {"epsilon": "ε and δ", "mu": "µ", "rho": "ρ", "pure": "ε alone"}
 """In which a form states a price."""
@@ -25,16 +26,16 @@ class Part:
     population : Population
     state : str
         ``holds``, ``expired`` or ``ended``.
-    limit, posted, pending : dict or None
-        As the interface of `/v1` states amounts; no limit is the account's.
+    limit, posted, pending : AmountModel or None
+        No limit is the account's.
     """
 
     permit: Permit
     population: Population
     state: str
-    limit: dict[str, Any] | None
-    posted: dict[str, Any]
-    pending: dict[str, Any]
+    limit: AmountModel | None
+    posted: AmountModel
+    pending: AmountModel
 
 
 def read_price(context: PageContext) -> dict[str, Any] | None:
@@ -60,8 +61,8 @@ def state_of(permit: Permit, now: str) -> str:
 
 def make_part(permit: Permit, population: Population, share: Share, now: str) -> Part:
     """Return what is shown of a permit's part of a budget."""
-    limit = None if share.limit is None else render_amount(population.view(share.limit))
-    posted, pending = (render_amount(population.view(units)) for units in (share.posted, share.pending))
+    limit = None if share.limit is None else AmountModel.of(population.view(share.limit))
+    posted, pending = (AmountModel.of(population.view(units)) for units in (share.posted, share.pending))
     return Part(permit, population, state_of(permit, now), limit, posted, pending)
 
 

@@ -8,7 +8,8 @@ from fastapi import APIRouter, Response
 
 from curator_service.api.http import read_model
 from curator_service.approvals.repository import Proposal
-from curator_service.approvals.schemas import DecisionRequest, render_proposal
+from curator_service.approvals.response_models import ProposalAnswer
+from curator_service.approvals.schemas import DecisionRequest
 from curator_service.approvals.service import ApprovalService
 from curator_service.dashboard import repository
 from curator_service.dashboard.page import PageContext, go_to, list_faults, page
@@ -20,8 +21,10 @@ from curator_service.kit.problems import NotFound, Problem
 from curator_service.ledger.chain.verification import PERMIT
 from curator_service.ledger.repository import Population
 from curator_service.ledger.service import LedgerService
+from curator_service.permits.repository import Permit
+from curator_service.permits.response_models import PermitAnswer
 from curator_service.permits.schemas import PermitRequest
-from curator_service.permits.service import Permit, PermitService, render_permit
+from curator_service.permits.service import PermitService
 
 router = APIRouter(prefix="/admin")
 PAGE = 50
@@ -64,7 +67,7 @@ def show_permits(context: PageContext) -> Response:
         found = [one for one in found if one[1] == state]
     return context.render(
         "permits.html",
-        permits=[(render_permit(permit), state) for permit, state in found[start : start + PAGE]],
+        permits=[(PermitAnswer.of(permit), state) for permit, state in found[start : start + PAGE]],
         asked=asked,
         state=state,
         states=STATES,
@@ -167,7 +170,7 @@ def _show(context: PageContext, permit: Permit, problem: Problem | None = None) 
     return context.render(
         "permit.html",
         200 if problem is None else int(problem.status),
-        permit=render_permit(permit),
+        permit=PermitAnswer.of(permit),
         state=state_of(permit, moment_of(context)),
         now=moment_of(context),
         parts=parts_of(context, permit, populations),
@@ -221,7 +224,7 @@ def _entered_of(permit: Permit) -> dict[str, str]:
     entered |= {"people": "\n".join(terms.people), "datasets": "\n".join(terms.datasets)}
     entered |= {"expires_at": (terms.expires_at or "").removesuffix("Z"), "notion": ""}
     if price is not None:
-        stated = {name: value for name, value in price.model_dump().items() if value is not None}
+        stated = price.model_dump()
         entered |= {name: repr(value) for name, value in stated.items()}
         notion = next(iter(stated))
         entered["notion"] = "pure" if notion == "epsilon" and "delta" not in stated else notion
@@ -237,12 +240,12 @@ def _has(permit: Permit, asked: str) -> bool:
     return any(asked in text.lower() for text in told)
 
 
-def _list_own(context: PageContext) -> list[dict[str, Any]]:
+def _list_own(context: PageContext) -> list[ProposalAnswer]:
     """Return what whoever looks has asked for, what waits first."""
     if not context.may(Action.READ_OWN_PROPOSALS):
         return []
     found = context.get(ApprovalService).list_proposals(of=context.principal.id)
-    return [render_proposal(proposal) for proposal in found[:PAGE]]
+    return [ProposalAnswer.of(proposal) for proposal in found[:PAGE]]
 
 
 def _list_proposals(context: PageContext, permit: Permit) -> list[Proposal]:

@@ -1,7 +1,6 @@
 """Populations: all of them with what is left of their budgets, and one with its account."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from fastapi import APIRouter, Response
 
@@ -15,14 +14,15 @@ from curator_service.dashboard.pages.parts import list_parts, read_price
 from curator_service.dashboard.precision import ROWS, expected_lengths
 from curator_service.datasets.service import DatasetService
 from curator_service.identity.policy import Action, Objects
-from curator_service.kinds.registry import KindRegistry
 from curator_service.kit.html import Markup
 from curator_service.kit.names import NAME
 from curator_service.kit.problems import NotFound, Problem
 from curator_service.ledger.repository import Population
-from curator_service.ledger.schemas import describe_spent, render_budget
+from curator_service.ledger.response_models import AccountModel
+from curator_service.ledger.schemas import describe_spent
 from curator_service.ledger.service import LedgerService
-from curator_service.permits.spending import By, Spent, list_spent, render_spent
+from curator_service.permits.response_models import SpentAnswer
+from curator_service.permits.spending import By, Spent, list_spent
 
 router = APIRouter(prefix="/admin")
 PAGE, PARTS = 20, 20
@@ -35,13 +35,12 @@ class Account:
 
     Attributes
     ----------
-    budget : dict
-        As the interface of `/v1` states it.
+    budget : AccountModel
     bar, chart : Markup
         Figures; of what was left month by month only where spending may be read.
     """
 
-    budget: dict[str, Any]
+    budget: AccountModel
     bar: Markup
     chart: Markup
 
@@ -102,8 +101,7 @@ def _show(context: PageContext, population: Population, problem: Problem | None 
     rows = context.count("rows", 0, 10**9)
     months: list[Spent] = []
     if context.may(Action.READ_SPENDING):
-        kind = context.get(KindRegistry).first.name
-        months = list_spent(context.services.database, [By.MONTH], kind, population.name)
+        months = list_spent(context.services.database, [By.MONTH], population.name)
     objects = context.objects_of(Action.READ_DATASET)
     datasets = [] if objects is None else context.get(DatasetService).list_visible(context.principal, objects)
     parts, parts_found = list_parts(context, population, PARTS) if context.may(Action.READ_PERMIT) else ([], 0)
@@ -115,7 +113,7 @@ def _show(context: PageContext, population: Population, problem: Problem | None 
         lengths=expected_lengths(population, sorted({*ROWS, rows} - {0})),
         rows=rows,
         spent_says=describe_spent(population.accountant),
-        months=[render_spent(month) for month in months],
+        months=[SpentAnswer.of(month) for month in months],
         parts=parts,
         parts_found=parts_found,
         datasets=[dataset for dataset in datasets if dataset.population == population.name],
@@ -162,11 +160,10 @@ def share_of(population: Population) -> float:
 
 def make_account(context: PageContext, population: Population) -> Account:
     """Return what is shown of an account."""
-    budget = render_budget(population)
     described = f"{100 * share_of(population):.1f} % of the limit is spent or held"
     drawn = charts.bar(population.limit, population.posted, population.pending, population.highest_limit, described)
     chart = draw_left(context, population) if context.may(Action.READ_SPENDING) else Markup("")
-    return Account(budget, drawn, chart)
+    return Account(AccountModel.of(population), drawn, chart)
 
 
 def draw_left(context: PageContext, population: Population) -> Markup:

@@ -1,13 +1,14 @@
 """Proposals: what waits for a second person, with what would change, and what was decided."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fastapi import APIRouter, Response
 
 from curator_service.api.http import read_model
 from curator_service.approvals.repository import ACCOUNT, OPEN, UNATTESTED, Proposal
-from curator_service.approvals.schemas import DecisionRequest, PopulationRequest, render_proposal
+from curator_service.approvals.response_models import ProposalAnswer
+from curator_service.approvals.schemas import DecisionRequest, PopulationRequest
 from curator_service.approvals.service import ApprovalService, is_replacement
 from curator_service.dashboard.page import SEEN, PageContext, go_to, list_faults, page
 from curator_service.dashboard.pages.ledger import list_names
@@ -16,7 +17,7 @@ from curator_service.identity.policy import Action
 from curator_service.kit.problems import NotFound, Problem
 from curator_service.ledger.chain.verification import PERMIT
 from curator_service.ledger.repository import Population
-from curator_service.ledger.schemas import render_amount
+from curator_service.ledger.response_models import AmountModel
 from curator_service.ledger.service import LedgerService
 
 router = APIRouter(prefix="/admin")
@@ -42,8 +43,7 @@ class Shown:
 
     Attributes
     ----------
-    proposal : dict
-        As the interface of `/v1` states it.
+    proposal : ProposalAnswer
     digest : str
         What its form says that was seen.
     title : str
@@ -53,20 +53,20 @@ class Shown:
         Whether whoever looks made it, and so cannot approve it.
     gains : bool
         Whether it would let whoever looks spend.
-    amounts : list of (str, dict)
-        Limits, as the interface of `/v1` states amounts.
+    amounts : list of (str, AmountModel)
+        Limits.
     delta : float
     changes : list of Change
     """
 
-    proposal: dict[str, Any]
+    proposal: ProposalAnswer
     digest: str
     title: str
     proposed_by: str
     decided_by: str
     is_own: bool
     gains: bool
-    amounts: list[tuple[str, dict[str, Any]]]
+    amounts: list[tuple[str, AmountModel]]
     accountant: str
     delta: float
     changes: list[Change]
@@ -104,11 +104,11 @@ def _describe_approval(context: PageContext, proposal_id: str) -> tuple[str, lis
     """Return what an approval does: whoever signs in again in between sees what the last click is good for."""
     approvals = context.get(ApprovalService)
     found = approvals.get_proposal(proposal_id, seen=context.text(SEEN))
-    proposal = approvals.describe(found, context.principal).proposal
+    proposal = replace(found, state=approvals.describe(found, context.principal).state)
     populations = {one.name: one for one in context.get(LedgerService).list_populations()}
     shown = _make(context, proposal, list_names(context), populations.get(proposal.population))
     amounts = [
-        (title, ", ".join(f"{sign} {amount[name]}" for sign, name in NOTIONS if amount[name] is not None))
+        (title, ", ".join(f"{sign} {value}" for sign, name in NOTIONS if (value := getattr(amount, name)) is not None))
         for title, amount in shown.amounts
     ]
     terms = [(one.name, f"{one.before} → {one.after}" if one.before else one.after) for one in shown.changes]
@@ -175,11 +175,11 @@ def _make(context: PageContext, proposal: Proposal, names: dict[str, str], popul
     amounts = []
     if proposal.scope == ACCOUNT and population is not None:
         stated = {"from": proposal.was, "to": proposal.limit, "spent and held": population.posted + population.pending}
-        amounts = [(name, render_amount(population.view(units))) for name, units in stated.items()]
-    rendered = render_proposal(proposal)
-    terms = rendered.get("terms", {})
+        amounts = [(name, AmountModel.of(population.view(units))) for name, units in stated.items()]
+    shown = ProposalAnswer.of(proposal)
+    terms = {} if shown.terms is None else shown.terms.model_dump(mode="json")
     return Shown(
-        rendered,
+        shown,
         proposal.digest,
         _title(proposal, terms),
         names.get(proposal.proposed_by, proposal.proposed_by),
@@ -211,7 +211,8 @@ def _list_changes(context: PageContext, proposal: Proposal, terms: dict[str, Any
     """Return every term that is asked; where a permit is to change, with what it is now."""
     if proposal.scope != PERMIT:
         return [Change(name, "", _write(value)) for name, value in terms.items()]
-    now = context.get(ApprovalService).find_terms_before(proposal, context.principal) or {}
+    before = context.get(ApprovalService).find_terms_before(proposal, context.principal)
+    now = {} if before is None else before.model_dump(mode="json")
     changes = [Change(name, _write(now.get(name)), _write(terms.get(name))) for name in TERMS]
     return [one for one in changes if one.before or one.after]
 

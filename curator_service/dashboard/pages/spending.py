@@ -5,9 +5,9 @@ from fastapi import APIRouter, Response
 from curator_service.dashboard.browser import PAGE_HEADERS
 from curator_service.dashboard.page import PageContext, page
 from curator_service.identity.policy import Action
-from curator_service.kinds.registry import KindRegistry
 from curator_service.kit.names import NAME
-from curator_service.permits.spending import By, Spent, list_spent, render_spent, write_csv
+from curator_service.permits.response_models import SpentAnswer
+from curator_service.permits.spending import By, Spent, list_spent, write_csv
 
 router = APIRouter(prefix="/admin")
 PAGE = 50
@@ -23,7 +23,7 @@ def show_spending(context: PageContext) -> Response:
     query = "".join(f"&by={group}" for group in groups)
     return context.render(
         "spending.html",
-        spent=[render_spent(spent) for spent in found[:PAGE]],
+        spent=[SpentAnswer.of(spent) for spent in found[:PAGE]],
         accountants={spent.population.name: spent.population.accountant.name for spent in found},
         groups=groups,
         every=list(By),
@@ -55,5 +55,4 @@ def _list(
 ) -> list[Spent]:
     if population and not NAME.fullmatch(population):
         return []
-    kind = context.get(KindRegistry).first.name
-    return list_spent(context.services.database, groups, kind, population or None, start=start, count=count)
+    return list_spent(context.services.database, groups, population or None, start=start, count=count)

@@ -13,7 +13,8 @@ from curator_service.datasets.repository import Dataset
 from curator_service.identity.policy import Action, Objects, Role, allowed_objects
 from curator_service.identity.repository import Principal, sort_roles
 from curator_service.ledger.repository import Population
-from curator_service.ledger.schemas import describe_spent, render_amount
+from curator_service.ledger.response_models import AmountModel
+from curator_service.ledger.schemas import describe_spent
 from curator_service.privacy.accountant import PURE
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.guessing import best_guess, number_up, percent_up
@@ -77,9 +78,9 @@ def _population(population: Population, holdings: Holdings) -> dict[str, Any]:
         "population": population.name,
         "adjacency": population.adjacency,
         "accountant": population.accountant.name,
-        "limit": render_amount(population.view(population.limit)),
-        "highest_limit": render_amount(population.view(population.highest_limit)),
-        "spent_and_held": render_amount(population.view(population.posted + population.pending)),
+        "limit": dict(AmountModel.of(population.view(population.limit))),
+        "highest_limit": dict(AmountModel.of(population.view(population.highest_limit))),
+        "spent_and_held": dict(AmountModel.of(population.view(population.posted + population.pending))),
         "safeguard": describe_guarantee(population),
         "datasets": [
             describe_dataset(held, holdings) for held in holdings.datasets if held.population == population.name

@@ -18,6 +18,7 @@ from curator_service.identity.oidc.passports import VisaReader
 from curator_service.identity.oidc.verification import check_form, read_claims, read_issuer, verify
 from curator_service.identity.policy import Role
 from curator_service.identity.repository import Principal, Recognition, Visa
+from curator_service.identity.response_models import SignInIssuer
 from curator_service.kit.clock import Clock, timestamp
 from curator_service.kit.names import NAME, make_visible
 from curator_service.settings import IdentityProvider, VisaIssuer
@@ -94,16 +95,12 @@ class IdentityProviders:
         one = self._providers.get(issuer)
         return None if one is None else (one.subject_claim, one.tells_people_apart)
 
-    def describe(self) -> list[dict[str, Any]]:
+    def describe(self) -> list[SignInIssuer]:
         """Return what somebody needs to know to sign in."""
         return [
-            {
-                "name": one.name,
-                "issuer": one.issuer,
-                "client_id": one.client_id,
-                "scope": one.scope,
-                "parameters": one.parameters,
-            }
+            SignInIssuer.model_construct(
+                name=one.name, issuer=one.issuer, client_id=one.client_id, scope=one.scope, parameters=one.parameters
+            )
             for one in self._providers.values()
             if one.client_id
         ]

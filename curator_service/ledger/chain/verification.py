@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pydantic_core import from_json
 
@@ -29,7 +29,7 @@ _OPENING_TERMS = ("adjacency", "accountant", "delta", "time")
 _STATED = ("project", "purpose", "legal_basis", "conditions")
 
 
-PERMIT = "permit"
+PERMIT: Final = "permit"
 """The kind of a permit's entries, and the member by which others name it."""
 FOR_EVER = ""
 """The end of a permit that has none."""
@@ -73,9 +73,9 @@ class Charged(NamedTuple):
 
     @classmethod
     def read(cls, payload: Mapping[str, Any]) -> "Charged":
-        """Read it from the entry of a charge; an entry of the first kind names none."""
-        permit, project, kind = (payload.get(name, "") for name in (PERMIT, "project", "release_kind"))
-        return cls(payload["time"][:7], payload["actor"], permit, project, payload["dataset"], kind)
+        """Read it from the entry of a charge."""
+        permit, project = payload.get(PERMIT, ""), payload.get("project", "")
+        return cls(payload["time"][:7], payload["actor"], permit, project, payload["dataset"], payload["release_kind"])
 
 
 @dataclass(slots=True)
