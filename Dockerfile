@@ -14,7 +14,6 @@ RUN /opt/curator/bin/pip install --require-hashes --only-binary :all: --requirem
 COPY pyproject.toml README.md LICENSE ./
 COPY docs/glossary.md docs/glossary.md
 COPY migrations migrations
-COPY analyst_client analyst_client
 COPY curator_service curator_service
 # The backend reads and writes files alone; what it needed leaves again.
 RUN /opt/curator/bin/python -m hatchling build --target wheel --directory /tmp/wheel \

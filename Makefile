@@ -4,10 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 SPARK := .venv-spark
 CRATE := .venv-crate
+PROJECTS := pyproject.toml analyst_client/pyproject.toml
+QUIET := --quiet --disable-pip-version-check
 export PYTHONHASHSEED ?= 0
 # The exact Gram is bit-identical under any number of threads; one keeps timings and tests calm.
 export OPENBLAS_NUM_THREADS = 1
-# Of `make experiments`: NAME/data.csv.gz of the collection treforevans/uci_datasets.
+# Of `make studies`: NAME/data.csv.gz of the collection treforevans/uci_datasets.
 UCI ?= $(DATA)
 WHEELHOUSE ?= build/wheelhouse
 # Of `make fuzz`: how long it goes on at each of two databases, and where it begins.
@@ -19,20 +21,31 @@ WORKERS ?= 3
 export CURATOR_TEST_TIME_SCALE ?= 3
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo check test test-spark lint types coverage races fuzz soak audit docs notebooks lock wheelhouse bench experiments clean
+.PHONY: help demo check test test-spark lint types coverage races fuzz soak audit docs notebooks lock wheelhouse bench studies clean
 .DEFAULT_GOAL := help
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
-$(VENV)/.installed: locks/dev.lock pyproject.toml
+# Both distributions, editable, on the packages of a lock file.
+define install
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed: make PYTHON=python3.11 …" if sys.version_info < (3, 11) else 0)'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r locks/dev.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(PYTHON) -m venv $(1)
+	$(1)/bin/python -m pip install $(QUIET) --no-compile --require-hashes -r locks/$(2).lock
+	$(1)/bin/python -m pip install $(QUIET) --no-deps --no-build-isolation --editable . --editable analyst_client
+endef
+
+# What the tests and tools need; the demo runs on it, too.
+$(VENV)/.installed: locks/dev.lock $(PROJECTS)
+	$(call install,$(VENV),dev)
+	@touch $@ $(VENV)/.demo
+
+# What the demo needs, which is less.
+$(VENV)/.demo: locks/demo.lock $(PROJECTS)
+	$(call install,$(VENV),demo)
 	@touch $@
 
-demo: $(VENV)/.installed ## the main job on a real cohort: register, buy, fit, verify
+demo: $(VENV)/.demo ## the main job on a real cohort: register, buy, fit, verify
 	$(BIN)/python examples/flchain/demo.py
 
 check: $(VENV)/.installed lint types ## lint, types, and every test that is not slow
@@ -43,13 +56,11 @@ test: $(VENV)/.installed $(CRATE)/.installed lint types ## lint, types and every
 
 $(CRATE)/.installed: locks/crate.lock
 	$(PYTHON) -m venv $(CRATE)
-	$(CRATE)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r locks/crate.lock
+	$(CRATE)/bin/python -m pip install $(QUIET) --require-hashes -r locks/crate.lock
 	@touch $@
 
-$(SPARK)/.installed: locks/spark.lock pyproject.toml
-	$(PYTHON) -m venv $(SPARK)
-	$(SPARK)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r locks/spark.lock
-	$(SPARK)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+$(SPARK)/.installed: locks/spark.lock $(PROJECTS)
+	$(call install,$(SPARK),spark)
 	@touch $@
 
 test-spark: $(SPARK)/.installed ## the engine of Spark, on two cores: needs Java 17, and 450 MB of pyspark
@@ -87,35 +98,34 @@ docs: $(VENV)/.installed ## the documentation as a site, in build/site; a broken
 notebooks: $(VENV)/.installed ## run the documentation's notebooks, and store what they show
 	for notebook in docs/notebooks/*.ipynb; do $(BIN)/python docs/notebooks/execute.py "$$notebook" || exit 1; done
 
+LOCK = $(BIN)/uv pip compile --quiet --universal --no-strip-extras --generate-hashes --no-annotate --no-header --python-version 3.11
 lock: $(VENV)/.installed ## write the lock files anew: names, versions, hashes, no addresses
-	$(BIN)/uv pip compile --quiet --universal --no-strip-extras --generate-hashes --no-annotate --no-header --python-version 3.11 \
-	  --extra server --extra traces --extra plots --extra formula --extra docs --extra dev pyproject.toml --output-file locks/dev.lock
-	$(BIN)/uv pip compile --quiet --universal --no-strip-extras --generate-hashes --no-annotate --no-header --python-version 3.11 \
-	  --extra server --constraint locks/dev.lock pyproject.toml locks/build.in --output-file locks/server.lock
-	$(BIN)/uv pip compile --quiet --universal --no-strip-extras --generate-hashes --no-annotate --no-header --python-version 3.11 \
-	  --all-extras --constraint locks/dev.lock pyproject.toml --output-file locks/spark.lock
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --python-version 3.11 \
-	  locks/crate.in --output-file locks/crate.lock
+	$(LOCK) --extra traces --extra docs --extra dev --extra plots --extra formula $(PROJECTS) -o locks/dev.lock
+	$(LOCK) -c locks/dev.lock --extra plots $(PROJECTS) locks/build.in -o locks/demo.lock
+	$(LOCK) -c locks/dev.lock pyproject.toml locks/build.in -o locks/server.lock
+	$(LOCK) -c locks/dev.lock analyst_client/pyproject.toml -o locks/client.lock
+	$(LOCK) -c locks/dev.lock --all-extras $(PROJECTS) -o locks/spark.lock
+	$(LOCK) locks/crate.in -o locks/crate.lock
 
-wheelhouse: $(VENV)/.installed ## every wheel of the server, a script that installs them offline, and deploy/
+wheelhouse: $(VENV)/.installed ## every wheel of server and client, a script that installs them offline, and deploy/
 	rm -rf $(WHEELHOUSE)
-	$(BIN)/python -m pip download --quiet --disable-pip-version-check --require-hashes --only-binary :all: \
-	  --requirement locks/server.lock --dest $(WHEELHOUSE)
+	$(BIN)/python -m pip download $(QUIET) --require-hashes --only-binary :all: --requirement locks/server.lock --dest $(WHEELHOUSE)
 	$(BIN)/python -m hatchling build --target wheel --directory $(WHEELHOUSE)
-	cp -R locks/server.lock deploy deploy/install-offline $(WHEELHOUSE)
+	cd analyst_client && $(abspath $(BIN))/python -m hatchling build --target wheel --directory $(abspath $(WHEELHOUSE))
+	cp -R locks/server.lock locks/client.lock deploy deploy/install-offline $(WHEELHOUSE)
 	@du -sh $(WHEELHOUSE)
 
 bench: $(VENV)/.installed ## the measurements of speed and accuracy, written to build/bench (DATA=DIR: of rows too; NAMES: some)
 	$(BIN)/python -m bench.run $(NAMES) $(if $(DATA),--data $(DATA))
 
-experiments: $(VENV)/.installed ## published studies, measured again: DATA=DIR holds their rows, UCI=DIR the UCI sets if elsewhere
-	$(BIN)/python -m experiments.cps --data $(DATA)
-	$(BIN)/python -m experiments.wang --data $(UCI)
-	$(BIN)/python -m experiments.kalaja --data $(UCI)
-	$(BIN)/python -m experiments.nieminen
-	$(BIN)/python -m experiments.local_sgd
-	$(BIN)/python -m experiments.refinement --data $(UCI)
-	$(BIN)/python -m experiments.which --data $(UCI)
+studies: $(VENV)/.installed ## published studies, measured again: DATA=DIR holds their rows, UCI=DIR the UCI sets if elsewhere
+	$(BIN)/python -m studies.cps --data $(DATA)
+	$(BIN)/python -m studies.wang --data $(UCI)
+	$(BIN)/python -m studies.kalaja --data $(UCI)
+	$(BIN)/python -m studies.nieminen
+	$(BIN)/python -m studies.local_sgd
+	$(BIN)/python -m studies.refinement --data $(UCI)
+	$(BIN)/python -m studies.which --data $(UCI)
 
 clean: ## remove the environment and every cache
 	rm -rf $(VENV) $(SPARK) $(CRATE) .mypy_cache .pytest_cache .ruff_cache .coverage build

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from analyst_client.spelling import let_print
 
+__version__ = "0.1.0"  # the same as in curator_service
+
 let_print(sys.stdout)  # print() raises for no value, whatever the terminal's encoding is
 
 if TYPE_CHECKING:

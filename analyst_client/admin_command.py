@@ -9,10 +9,10 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from getpass import getpass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from analyst_client import __version__
 from analyst_client.admin import CuratorAdmin
 from analyst_client.admin_listing import to_json, write_csv, write_jsonl
 from analyst_client.display.displayable import Displayable
@@ -273,7 +273,7 @@ def make_parser() -> argparse.ArgumentParser:
         epilog="Exit status: 0 done, 1 refused, 2 a wrong argument, 3 not reached or not signed in.",
         allow_abbrev=False,  # --yes is meant where it is written out
     )
-    parser.add_argument("--version", action="version", version=f"curator-admin {version('dp-curator')}")
+    parser.add_argument("--version", action="version", version=f"curator-admin {__version__}")
     for flag, how in EVERYWHERE.items():
         parser.add_argument(flag, **how)
     parser.set_defaults(server=os.environ.get("CURATOR_SERVER"))

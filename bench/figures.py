@@ -18,7 +18,7 @@ again with more repeats, and then its estimate must meet the goal. Prints Markdo
     python -m bench.figures [--data DIR] [--screen 300] [--repeats 1000] [--epsilons 0.3 1 3] [--jobs 2] [--missed]
         [--ways release robust refine sites] [--populations cps …] [--figures interval …]
 
-DIR holds NAME/data.csv.gz (see `bench.uci`), in itself or in uci/, and cps/cpssw8.csv (see `experiments.cps`). Sets of
+DIR holds NAME/data.csv.gz (see `bench.uci`), in itself or in uci/, and cps/cpssw8.csv (see `studies.cps`). Sets of
 statsmodels and lifelines are taken from there, if they are installed. Standard error names what is left out.
 """
 

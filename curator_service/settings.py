@@ -308,7 +308,7 @@ class Settings(BaseSettings):
     def _is_installed(cls, engine: str) -> str:
         """Refuse an engine whose library is not installed here."""
         if engine == "spark" and find_spec("pyspark") is None:
-            raise ValueError("spark needs pyspark: pip install 'dp-curator[server,spark]'")
+            raise ValueError("spark needs pyspark: pip install 'dp-curator[spark]'")
         return engine
 
     @field_validator("proxy")
@@ -327,7 +327,7 @@ class Settings(BaseSettings):
     def _can_be_sent(cls, url: str | None) -> str | None:
         """Refuse an address where the library that sends is not installed here."""
         if url is not None and find_spec("opentelemetry.sdk") is None:
-            raise ValueError("traces need their extra: pip install 'dp-curator[server,traces]'")
+            raise ValueError("traces need their extra: pip install 'dp-curator[traces]'")
         return url
 
     @model_validator(mode="after")

@@ -1,6 +1,6 @@
 """Arrays of an answer: packed numbers, read and checked."""
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,18 +12,25 @@ FloatArray: TypeAlias = NDArray[np.float64]
 
 def read_values(statistics: Fields, name: str, shape: list[int], size: int, packing: str = "full") -> FloatArray | None:
     """Return the packed values of one statistic, read-only; None when it was not released."""
-    if not statistics.has(name):
-        return None
-    entry = statistics.object(name)
+    return read_packed(statistics.object(name), shape, size, packing) if statistics.has(name) else None
+
+
+def read_packed(entry: Fields, shape: list[int], size: int, packing: str = "full") -> FloatArray:
+    """Return the packed values of a statistic, read-only."""
     if entry.array("shape") != shape or entry.text("packing") != packing:
         raise entry.fault("shape", f"{shape} with packing {packing!r}")
-    packed = entry.array("values")
-    if len(packed) != size or any(isinstance(value, bool) or not isinstance(value, int | float) for value in packed):
-        raise entry.fault("values", f"an array of {size} numbers")
-    values = np.array([as_float(value) for value in packed], dtype=np.float64)
+    values = np.array([as_float(value) for value in read_numbers(entry, "values", size)], dtype=np.float64)
     if not np.isfinite(values).all():
         raise entry.fault("values", "finite")
     return frozen(values)
+
+
+def read_numbers(entry: Fields, name: str, size: int) -> list[Any]:
+    """Return an array of so many numbers, as they are on the wire."""
+    listed = entry.array(name)
+    if len(listed) != size or any(isinstance(value, bool) or not isinstance(value, int | float) for value in listed):
+        raise entry.fault(name, f"an array of {size} numbers")
+    return listed
 
 
 def unpack_symmetric(triangle: FloatArray, d: int) -> FloatArray:

@@ -1,6 +1,7 @@
 """A kind of release: how its answers, quotes and saved files are read, and what its requests are."""
 
 from abc import ABC, abstractmethod
+from importlib import import_module
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from analyst_client.error_base import ServiceError
@@ -63,6 +64,34 @@ class Kind(ABC):
     def find_wholes(self, body: Fields) -> tuple[str, ...]:
         """Return the texts of the answers that a saved file was made of; none for an answer itself."""
         return ()
+
+
+class OwnKind(Kind):
+    """A kind of this package. Its classes are imported when a first answer is read: a check of a file needs no numpy.
+
+    Parameters
+    ----------
+    name : str
+        Name of the kind, and of its folder.
+    release, quote : str
+        Names of the classes in its modules ``release`` and ``quote``.
+    """
+
+    def __init__(self, name: str, release: str, quote: str) -> None:
+        self.name, self._release, self._quote = name, release, quote
+
+    def read_answer(self, text: str, answered: str | None = None) -> Answer:
+        """Read a release."""
+        answer: Answer = self._import("release", self._release).from_text(text, answered)
+        return answer
+
+    def read_quote(self, fields: Fields) -> AnyQuote:
+        """Read its cost and noise."""
+        quote: AnyQuote = self._import("quote", self._quote).read(fields)
+        return quote
+
+    def _import(self, module: str, name: str) -> Any:
+        return getattr(import_module(f"analyst_client.kinds.{self.name}.{module}"), name)
 
 
 _Own = TypeVar("_Own")

@@ -5,7 +5,7 @@ import re
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Inline, code
@@ -13,8 +13,9 @@ from analyst_client.errors import ReceiptInvalidError, ServiceError
 from analyst_client.ledger.files import replace_file
 from analyst_client.ledger.verification import Verification, read_trusted_keys, verify_answer
 from analyst_client.schema.amounts import Cost
+from analyst_client.schema.reading import read_members
 from analyst_client.schema.receipts import Receipt
-from analyst_client.schema.wire import Fields
+from analyst_client.schema.wire import Fields, parse_json
 
 ANSWERS = {
     "new": "new, charged now",
@@ -43,6 +44,7 @@ class PublishedAnswer(Displayable):
     derived_from : str or None
     """
 
+    _kind: ClassVar[str]
     text: str
     id: str
     dataset: str
@@ -86,7 +88,20 @@ class PublishedAnswer(Displayable):
         -------
         Self
             The release, without a look at its receipt.
+
+        Raises
+        ------
+        ServiceError
+            When the text is not a release of this kind: a member, a shape or a number is wrong.
         """
+        body = Fields(parse_json(text))
+        if body.text("kind") != cls._kind:
+            raise body.fault("kind", f"{cls._kind!r}, the kind of this release")
+        return cls(**cls._read_statistics(body), **read_published(body, text, answer))
+
+    @classmethod
+    def _read_statistics(cls, body: Fields) -> dict[str, Any]:
+        """Read what a kind has beside, by the names of its own members."""
         raise NotImplementedError
 
     def verify(self, *keys: "str | os.PathLike[str]") -> Verification:
@@ -159,17 +174,7 @@ class PublishedAnswer(Displayable):
 
 def read_published(body: Fields, text: str, answer: str | None) -> dict[str, Any]:
     """Read what an answer of any kind has, by the names of `PublishedAnswer`."""
-    return {
-        "text": text,
-        "id": body.text("id"),
-        "dataset": body.text("dataset"),
-        "created_at": body.optional("created_at", body.text),
-        "request": body.object("request").members,
-        "cost": Cost.read(body.object("cost")) if body.has("cost") else None,
-        "receipt": Receipt(body.object("receipt").members) if body.has("receipt") else None,
-        "answer": answer,
-        "derived_from": body.optional("derived_from", body.text),
-    }
+    return read_members(PublishedAnswer, body, text=text, answer=answer)
 
 
 def list_published(release: PublishedAnswer) -> list[tuple[Inline, Inline]]:

@@ -7,7 +7,7 @@ it is, so that no signature can be taken for one of another kind.
 import base64
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from analyst_client.ledger.keys import HASH_PATTERN, KEY_ID_PATTERN, SIGNATURE_SIZE, canonical, decode_base64, is_signed
@@ -85,17 +85,8 @@ class Checkpoint(LedgerPosition):
             decode_base64(members.get("signature"), SIGNATURE_SIZE)
         except ValueError as error:
             raise ValueError(f"signature: {error}") from None
-        return cls(
-            population=members["population"],
-            epoch=members["epoch"],
-            sequence=members["sequence"],
-            entry_hash=members["entry_hash"],
-            limit=int(members["limit"]),
-            posted=int(members["posted"]),
-            pending=int(members["pending"]),
-            key_id=members["key_id"],
-            signature=members["signature"],
-        )
+        amounts = {name: int(members[name]) for name in ("limit", "posted", "pending")}
+        return cls(**{member.name: members[member.name] for member in fields(cls)} | amounts)
 
     @property
     def statement(self) -> dict[str, str | int]:

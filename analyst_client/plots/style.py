@@ -21,7 +21,7 @@ try:
     from matplotlib.lines import Line2D
     from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
 except ImportError:
-    raise ImportError("figures need matplotlib: pip install 'dp-curator[plots]'") from None
+    raise ImportError("figures need matplotlib: pip install 'dp-curator-client[plots]'") from None
 
 # Okabe and Ito's palette, in two orders: what is lost on a page comes last or not at all.
 ON_LIGHT = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")

@@ -5,10 +5,10 @@ import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, version
 from itertools import count
 from typing import Any, Protocol
 
+from analyst_client import __version__
 from analyst_client.errors import (
     AuthenticationError,
     BudgetExceededError,
@@ -67,11 +67,7 @@ def key_of(dataset: Dataset, request: Any, **said: Any) -> str:
     **said : object
         All else that decides the steps.
     """
-    try:
-        library = version("dp-curator")
-    except PackageNotFoundError:
-        library = ""
-    whole = [library, dataset.name, dataset.snapshot, request.to_json().decode(), said]
+    whole = [__version__, dataset.name, dataset.snapshot, request.to_json().decode(), said]
     return f"refine-{hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:40]}"
 
 

@@ -1,12 +1,14 @@
 """The account of a population: its budget, and the parts of it that are held for studies."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Inline, Note, View, code, facts, join, number, percent, quiet, untrusted
 from analyst_client.display.terminal import plain
 from analyst_client.ledger.checkpoints import Checkpoint
 from analyst_client.schema.amounts import Amount, show_amounts
+from analyst_client.schema.reading import Readable
 from analyst_client.schema.receipts import Receipt, fold_receipt
 from analyst_client.schema.wire import Fields
 
@@ -14,8 +16,16 @@ NO_BOUND = "What was spent is the sum of the charges, and no bound on what was l
 """Under ``gdp`` and ``zcdp``, because an analyst may decide by the answers when to stop."""
 
 
+def read_checkpoint(fields: Fields, name: str) -> Checkpoint:
+    """Read a member that is a checkpoint."""
+    try:
+        return Checkpoint.read(fields.object(name).members)
+    except ValueError as error:
+        raise fields.fault(name, f"a checkpoint ({error})") from None
+
+
 @dataclass(frozen=True, repr=False)
-class Budget(Displayable):
+class Budget(Displayable, Readable):
     """The budget of a dataset's population, shared by all of its datasets and analysts.
 
     Attributes
@@ -48,7 +58,7 @@ class Budget(Displayable):
     pending: Amount
     remaining: Amount
     share_spent: float
-    checkpoint: Checkpoint
+    checkpoint: Annotated[Checkpoint, read_checkpoint]
     highest_limit: Amount | None = None
 
     def __repr__(self) -> str:
@@ -59,35 +69,9 @@ class Budget(Displayable):
     def _view(self) -> View:
         return show_budget(self)
 
-    @classmethod
-    def read(cls, fields: Fields) -> "Budget":
-        """Read from an answer."""
-        return cls(
-            dataset=fields.text("dataset"),
-            population=fields.text("population"),
-            accountant=fields.text("accountant"),
-            adjacency=fields.text("adjacency"),
-            delta=fields.number("delta"),
-            limit=Amount.read(fields.object("limit")),
-            posted=Amount.read(fields.object("posted")),
-            pending=Amount.read(fields.object("pending")),
-            remaining=Amount.read(fields.object("remaining")),
-            share_spent=fields.number("share_spent"),
-            checkpoint=read_checkpoint(fields),
-            highest_limit=fields.optional("highest_limit", lambda name: Amount.read(fields.object(name))),
-        )
-
-
-def read_checkpoint(fields: Fields) -> Checkpoint:
-    """Read the member ``checkpoint``."""
-    try:
-        return Checkpoint.read(fields.object("checkpoint").members)
-    except ValueError as error:
-        raise fields.fault("checkpoint", f"a checkpoint ({error})") from None
-
 
 @dataclass(frozen=True, repr=False)
-class Reservation(Displayable):
+class Reservation(Displayable, Readable):
     """A part of a budget that is held for a study.
 
     Attributes
@@ -124,23 +108,6 @@ class Reservation(Displayable):
 
     def _view(self) -> View:
         return show_reservation(self)
-
-    @classmethod
-    def read(cls, fields: Fields) -> "Reservation":
-        """Read from an answer."""
-        return cls(
-            id=fields.text("id"),
-            dataset=fields.text("dataset"),
-            population=fields.text("population"),
-            state=fields.text("state"),
-            reserved=Amount.read(fields.object("reserved")),
-            drawn=Amount.read(fields.object("drawn")),
-            remaining=Amount.read(fields.object("remaining")),
-            created_at=fields.text("created_at"),
-            expires_at=fields.text("expires_at"),
-            project=fields.optional("project", fields.text),
-            receipt=Receipt(fields.object("receipt").members),
-        )
 
 
 def show_budget(budget: "Budget") -> View:

@@ -3,9 +3,11 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from analyst_client.schema.amounts import Amount
 from analyst_client.schema.permits import Permit
+from analyst_client.schema.reading import HERE, Readable, read_members
 from analyst_client.schema.wire import Fields
 
 _TOKEN = re.compile("cur_[0-9a-f]{16}_[A-Za-z0-9_-]{43}")
@@ -14,7 +16,7 @@ GROUPS = ("analyst", "project", "dataset", "kind", "month")
 
 
 @dataclass(frozen=True)
-class Account:
+class Account(Readable):
     """A population and its account.
 
     Attributes
@@ -36,21 +38,6 @@ class Account:
     pending: Amount
     remaining: Amount
     share_spent: float
-
-    @classmethod
-    def read(cls, fields: Fields) -> "Account":
-        """Read from an answer."""
-        return cls(
-            population=fields.text("population"),
-            accountant=fields.text("accountant"),
-            adjacency=fields.text("adjacency"),
-            limit=Amount.read(fields.object("limit")),
-            highest_limit=Amount.read(fields.object("highest_limit")),
-            posted=Amount.read(fields.object("posted")),
-            pending=Amount.read(fields.object("pending")),
-            remaining=Amount.read(fields.object("remaining")),
-            share_spent=fields.number("share_spent"),
-        )
 
 
 @dataclass(frozen=True)
@@ -77,11 +64,11 @@ class Spent:
     def read(cls, fields: Fields, by: Sequence[str] = GROUPS) -> "Spent":
         """Read from an answer that was asked to be grouped so."""
         group = {name: fields.text(name) for name in by}
-        return cls(fields.text("population"), group, fields.integer("charges"), Amount.read(fields.object("spent")))
+        return cls(**read_members(cls, fields, group=group))
 
 
 @dataclass(frozen=True)
-class Token:
+class Token(Readable):
     """A token, without what its holder sends.
 
     Attributes
@@ -109,24 +96,16 @@ class Token:
     revoked_at: str | None
     replaced_by: str | None
 
-    @classmethod
-    def read(cls, fields: Fields) -> "Token":
-        """Read from an answer."""
-        return cls(
-            id=fields.text("id"),
-            name=fields.text("name"),
-            roles=fields.texts("roles"),
-            read_only=fields.flag("read_only"),
-            created_at=fields.text("created_at"),
-            expires_at=fields.text("expires_at"),
-            last_used_at=fields.optional("last_used_at", fields.text),
-            revoked_at=fields.optional("revoked_at", fields.text),
-            replaced_by=fields.optional("replaced_by", fields.text),
-        )
+
+def _read_secret(fields: Fields, name: str) -> str:
+    text = fields.text(name)
+    if not _TOKEN.fullmatch(text):
+        raise fields.fault(name, "a token of a curator")
+    return text
 
 
 @dataclass(frozen=True)
-class NewToken:
+class NewToken(Readable):
     """A token that was made now.
 
     Attributes
@@ -136,20 +115,12 @@ class NewToken:
         What its holder sends. It is shown in no repr.
     """
 
-    about: Token
-    text: str = field(repr=False)
-
-    @classmethod
-    def read(cls, fields: Fields) -> "NewToken":
-        """Read from an answer."""
-        text = fields.text("token")
-        if not _TOKEN.fullmatch(text):
-            raise fields.fault("token", "a token of a curator")
-        return cls(Token.read(fields), text)
+    about: Annotated[Token, HERE]
+    text: Annotated[str, "token", _read_secret] = field(repr=False)
 
 
 @dataclass(frozen=True)
-class Person:
+class Person(Readable):
     """Who may act, and as what.
 
     Attributes
@@ -166,20 +137,9 @@ class Person:
     roles: tuple[str, ...]
     issuer: str | None
 
-    @classmethod
-    def read(cls, fields: Fields) -> "Person":
-        """Read from an answer."""
-        return cls(
-            id=fields.text("id"),
-            name=fields.text("name"),
-            shown_name=fields.text("shown_name"),
-            roles=fields.texts("roles"),
-            issuer=fields.optional("issuer", fields.text),
-        )
-
 
 @dataclass(frozen=True)
-class Held:
+class Held(Readable):
     """An amount that a job or a reservation holds.
 
     Attributes
@@ -205,24 +165,9 @@ class Held:
     created_at: str
     expires_at: str | None
 
-    @classmethod
-    def read(cls, fields: Fields) -> "Held":
-        """Read from an answer."""
-        return cls(
-            id=fields.text("id"),
-            dataset=fields.text("dataset"),
-            population=fields.text("population"),
-            holder=fields.text("holder"),
-            project=fields.optional("project", fields.text),
-            permit=fields.text("permit"),
-            remaining=Amount.read(fields.object("remaining")),
-            created_at=fields.text("created_at"),
-            expires_at=fields.optional("expires_at", fields.text),
-        )
-
 
 @dataclass(frozen=True)
-class OtherUse:
+class OtherUse(Readable):
     """A dataset that an analyst may still use, by another permit.
 
     Attributes
@@ -238,17 +183,6 @@ class OtherUse:
     project: str
     expires_at: str | None
 
-    @classmethod
-    def read(cls, fields: Fields) -> "OtherUse":
-        """Read from an answer."""
-        return cls(
-            analyst=fields.text("analyst"),
-            dataset=fields.text("dataset"),
-            permit=fields.text("permit"),
-            project=fields.text("project"),
-            expires_at=fields.optional("expires_at", fields.text),
-        )
-
     def __str__(self) -> str:
         """Say it in a sentence."""
         until = "" if self.expires_at is None else f"; from {self.expires_at} on only to read"
@@ -256,7 +190,7 @@ class OtherUse:
 
 
 @dataclass(frozen=True)
-class EndedPermit:
+class EndedPermit(Readable):
     """A permit that was ended, and what its people may still use by others.
 
     Attributes
@@ -265,17 +199,12 @@ class EndedPermit:
     still_usable : tuple of OtherUse
     """
 
-    permit: Permit
+    permit: Annotated[Permit, HERE]
     still_usable: tuple[OtherUse, ...]
-
-    @classmethod
-    def read(cls, fields: Fields) -> "EndedPermit":
-        """Read from an answer."""
-        return cls(Permit.read(fields), fields.each("still_usable", OtherUse.read))
 
 
 @dataclass(frozen=True)
-class Seal:
+class Seal(Readable):
     """Whether the curator releases anything.
 
     Attributes
@@ -288,11 +217,6 @@ class Seal:
     sealed: bool
     reason: str
     since: str | None
-
-    @classmethod
-    def read(cls, fields: Fields) -> "Seal":
-        """Read from an answer."""
-        return cls(fields.flag("sealed"), fields.text("reason"), fields.optional("since", fields.text))
 
     @property
     def way_out(self) -> str:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from analyst_client.display.model import (
     Bar,
@@ -18,11 +19,16 @@ from analyst_client.display.model import (
     swatch,
     table,
 )
+from analyst_client.schema.reading import Readable
 from analyst_client.schema.wire import Fields
 
 
+def _read_epsilon(fields: Fields, name: str) -> float:
+    return math.inf if fields.is_null(name) else fields.number(name)
+
+
 @dataclass(frozen=True)
-class Amount:
+class Amount(Readable):
     """An amount of privacy in each of its notions.
 
     Attributes
@@ -40,22 +46,10 @@ class Amount:
 
     mu: float | None
     rho: float | None
-    epsilon: float
+    epsilon: Annotated[float, _read_epsilon]
     delta: float
     units: int | None = None
     pure_epsilon: float | None = None
-
-    @classmethod
-    def read(cls, fields: Fields) -> "Amount":
-        """Read from an answer."""
-        return cls(
-            mu=fields.optional("mu", fields.number),
-            rho=fields.optional("rho", fields.number),
-            epsilon=math.inf if fields.is_null("epsilon") else fields.number("epsilon"),
-            delta=fields.number("delta"),
-            units=fields.optional("units", fields.integer),
-            pure_epsilon=fields.optional("pure_epsilon", fields.number),
-        )
 
 
 @dataclass(frozen=True)
@@ -68,15 +62,7 @@ class Cost(Amount):
         Its part of the population's limit, 0 to 1.
     """
 
-    share_of_budget: float = 0.0
-
-    @classmethod
-    def read(cls, fields: Fields) -> "Cost":
-        """Read from an answer."""
-        return cls(
-            **vars(Amount.read(fields)),
-            share_of_budget=fields.number("share_of_budget"),
-        )
+    share_of_budget: Annotated[float, Fields.number] = 0.0
 
 
 CLASS_OF_PART = {"spent": "spent", "drawn": "spent", "held": "held", "left": "left"}

@@ -3,21 +3,23 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from analyst_client.display.model import Inline, join, quiet, untrusted
-from analyst_client.error_base import ServiceError
+from analyst_client.schema.reading import Readable
 from analyst_client.schema.wire import Fields
 from analyst_client.terms.expression import BASES, NOTHING, Expression, read_expression
 
 CONSTANT = "(constant)"
 COMBINATION = "combination"
 """Kind of a term that is combined of others."""
+NO_FACTORS = ("constant", "product", COMBINATION)
+"""Kinds of terms that no product is made of."""
 LEVELS_MAX = 12
 
 
 @dataclass(frozen=True)
-class Column:
+class Column(Readable):
     """A declared column of a dataset.
 
     Attributes
@@ -44,7 +46,7 @@ class Column:
 
     name: str
     type: str
-    missing: str = "omit"
+    missing: Annotated[str, Fields.text] = "omit"
     lower: float | None = None
     upper: float | None = None
     levels: tuple[str, ...] = ()
@@ -152,24 +154,6 @@ class Column:
             When there are not two labels.
         """
         return cls(name, "boolean", missing, levels=tuple(labels))
-
-    @classmethod
-    def read(cls, fields: Fields) -> "Column":
-        """Read from an answer. Raise `ServiceError` for a declaration that contradicts itself."""
-        try:
-            return cls(
-                fields.text("name"),
-                fields.text("type"),
-                fields.text("missing"),
-                lower=fields.optional("lower", fields.number),
-                upper=fields.optional("upper", fields.number),
-                levels=fields.optional("levels", fields.texts) or (),
-                unit=fields.optional("unit", fields.text),
-                description=fields.optional("description", fields.text) or "",
-                whole=fields.optional("whole", fields.flag) or False,
-            )
-        except ValueError as error:
-            raise ServiceError(f"malformed answer: {fields.where}: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -291,9 +275,11 @@ class Term:
         """Read from an answer."""
         kind = fields.text("kind")
         if kind == "product":
-            factors = fields.each("factors", cls.read)
-            if not factors or any(factor.kind in {"constant", "product", COMBINATION} for factor in factors):
+            listed = fields.array("factors")
+            # Products within products are refused before they are read: they may be nested without end.
+            if not listed or any(one.get("kind") in NO_FACTORS for one in listed if isinstance(one, dict)):
                 raise fields.fault("factors", "a list of terms")
+            factors = fields.each("factors", cls.read)
             return cls(fields.text("name"), kind, ":".join(str(factor.column) for factor in factors), factors=factors)
         if kind == COMBINATION:
             return cls(fields.text("name"), kind, fields.text("name"))

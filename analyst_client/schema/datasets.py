@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Inline, View, facts, join, quiet, table, untrusted
 from analyst_client.schema.columns import Column, write_words
-from analyst_client.schema.wire import Fields
+from analyst_client.schema.reading import Readable
 
 
 @dataclass(frozen=True, repr=False)
-class Dataset(Displayable):
+class Dataset(Displayable, Readable):
     """Public description of a dataset.
 
     Attributes
@@ -75,31 +75,6 @@ class Dataset(Displayable):
 
     def _view(self) -> View:
         return show_dataset(self)
-
-    @classmethod
-    def read(cls, fields: Fields) -> "Dataset":
-        """Read from an answer."""
-        return cls(
-            fields.text("name"),
-            fields.text("description"),
-            fields.text("population"),
-            fields.text("adjacency"),
-            fields.integer("row_capacity"),
-            fields.optional("rows", fields.integer),
-            fields.each("columns", Column.read),
-            fields.texts("kinds"),
-            fields.texts("row_maps"),
-            fields.text("accountant"),
-            fields.texts("mechanisms"),
-            fields.integer("rows_per_person"),
-            fields.optional("version", fields.integer) or 1,
-            fields.optional("snapshot", fields.text) or "",
-            fields.optional("since", fields.text),
-            fields.optional("until", fields.text),
-            fields.optional("ended", fields.text),
-            fields.optional("successor", fields.text),
-            fields.optional("same_people_as", fields.texts) or (),
-        )
 
 
 def show_dataset(dataset: "Dataset") -> View:

@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Inline, View, code, facts, join, listing, strong, untrusted
 from analyst_client.display.terminal import plain
-from analyst_client.schema.wire import Fields
+from analyst_client.schema.reading import Readable
 
 WARNED_DAYS = 14
 
 
 @dataclass(frozen=True, repr=False)
-class Identity(Displayable):
+class Identity(Displayable, Readable):
     """The caller, as the curator knows whom it answers.
 
     Attributes
@@ -75,18 +75,3 @@ class Identity(Displayable):
         if self.visas:
             stated.append(("visas", listing([untrusted(value) for value in self.visas])))
         return (facts("You, as the curator knows you", stated),)
-
-    @classmethod
-    def read(cls, fields: Fields) -> "Identity":
-        """Read from an answer."""
-        return cls(
-            name=fields.text("name"),
-            shown_name=fields.text("shown_name"),
-            roles=fields.texts("roles"),
-            read_only=fields.flag("read_only"),
-            authenticated_by=fields.text("authenticated_by"),
-            token=fields.optional("token", fields.text),
-            issuer=fields.optional("issuer", fields.text),
-            expires_at=fields.text("expires_at"),
-            visas=fields.texts("visas"),
-        )

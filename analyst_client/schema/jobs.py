@@ -1,14 +1,22 @@
 """A release that takes longer than one answer: a job of the curator."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Inline, View, code, facts, join, quiet, untrusted
 from analyst_client.schema.answers import Answer
+from analyst_client.schema.reading import LOCAL, read_members
 from analyst_client.schema.wire import Fields
 
 JOB_STATES = frozenset({"running", "done", "voided", "cancelled", "expired"})
+
+
+def _read_state(fields: Fields, name: str) -> str:
+    state = fields.text(name)
+    if state not in JOB_STATES:
+        raise fields.fault(name, "a known state of a job")
+    return state
 
 
 @dataclass(frozen=True)
@@ -43,16 +51,16 @@ class Job(Displayable):
     True
     """
 
-    id: str | None
+    id: Annotated[str | None, Fields.text]
     dataset: str
-    state: str
+    state: Annotated[str, _read_state]
     progress: float
-    created_at: str | None
-    request: dict[str, Any] = field(default_factory=dict)
-    release_id: str | None = None
+    created_at: Annotated[str | None, Fields.text]
+    request: Annotated[dict[str, Any], Fields.mapping] = field(default_factory=dict)
+    release_id: Annotated[str | None, "release"] = None
     reason: str | None = None
     idempotency_key: str | None = None
-    result: Answer | None = field(default=None, repr=False)
+    result: Annotated[Answer | None, LOCAL] = field(default=None, repr=False)
 
     @property
     def is_running(self) -> bool:
@@ -78,19 +86,7 @@ class Job(Displayable):
         Job
             Without its release.
         """
-        job = cls(
-            id=fields.text("id"),
-            dataset=fields.text("dataset"),
-            state=fields.text("state"),
-            progress=fields.number("progress"),
-            created_at=fields.text("created_at"),
-            request=fields.object("request").members,
-            release_id=fields.optional("release", fields.text),
-            reason=fields.optional("reason", fields.text),
-            idempotency_key=idempotency_key,
-        )
-        if job.state not in JOB_STATES:
-            raise fields.fault("state", "a known state of a job")
+        job = cls(**read_members(cls, fields, idempotency_key=idempotency_key))
         if job.state == "done" and job.release_id is None:
             raise fields.fault("release", "the release of a job that is done")
         return job

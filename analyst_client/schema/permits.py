@@ -2,18 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Inline, View, code, facts, join, listing, untrusted
 from analyst_client.display.terminal import plain
 from analyst_client.schema.amounts import Amount
+from analyst_client.schema.reading import Readable
 from analyst_client.schema.requests import as_json
 from analyst_client.schema.wire import Fields
 
 
 @dataclass(frozen=True, repr=False)
-class Permit(Displayable):
+class Permit(Displayable, Readable):
     """A permit under which releases are charged.
 
     Attributes
@@ -63,28 +64,18 @@ class Permit(Displayable):
         ]
         return (facts(join("Permit ", code(self.id)), [(name, text) for name, text in stated if text]),)
 
-    @classmethod
-    def read(cls, fields: Fields) -> "Permit":
-        """Read from an answer."""
-        limits = fields.object("limits")
-        return cls(
-            id=fields.text("id"),
-            project=fields.text("project"),
-            people=fields.texts("people"),
-            datasets=fields.texts("datasets"),
-            purpose=fields.text("purpose"),
-            legal_basis=fields.text("legal_basis"),
-            conditions=fields.text("conditions"),
-            limits={name: limits.optional(name, limits.integer) for name in limits.members},
-            granted_at=fields.text("granted_at"),
-            expires_at=fields.optional("expires_at", fields.text),
-            ended_at=fields.optional("ended_at", fields.text),
-            version=fields.integer("version"),
-        )
+
+def _text_or_empty(fields: Fields, name: str) -> str:
+    return fields.optional(name, fields.text) or ""
+
+
+def _read_amounts(fields: Fields, name: str) -> dict[str, Amount]:
+    within = fields.optional(name, fields.object)
+    return {} if within is None else {part: Amount.read(within.object(part)) for part in AMOUNTS}
 
 
 @dataclass(frozen=True, repr=False)
-class Proposal(Displayable):
+class Proposal(Displayable, Readable):
     """A wish that somebody else decides about.
 
     Attributes
@@ -119,14 +110,14 @@ class Proposal(Displayable):
     label: str
     population: str
     reason: str
-    decision: str
+    decision: Annotated[str, _text_or_empty]
     terms: Mapping[str, Any] | None
     proposed_at: str
     decided_at: str | None
     proposer: str | None = None
     decider: str | None = None
     before: Mapping[str, Any] | None = None
-    amounts: Mapping[str, Amount] = field(default_factory=dict)
+    amounts: Annotated[Mapping[str, Amount], _read_amounts] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         """Show what it is about, and how it stands."""
@@ -161,33 +152,10 @@ class Proposal(Displayable):
             stated.append(("spent and held", _write_amount(self.amounts["spent_and_held"])))
         return (facts(join("Proposal ", code(self.id)), [(name, text) for name, text in stated if _is_said(text)]),)
 
-    @classmethod
-    def read(cls, fields: Fields) -> "Proposal":
-        """Read from an answer."""
-        return cls(
-            id=fields.text("id"),
-            state=fields.text("state"),
-            scope=fields.text("scope"),
-            label=fields.text("label"),
-            population=fields.text("population"),
-            reason=fields.text("reason"),
-            decision=fields.optional("decision", fields.text) or "",
-            terms=fields.optional("terms", lambda name: fields.object(name).members),
-            proposed_at=fields.text("proposed_at"),
-            decided_at=fields.optional("decided_at", fields.text),
-            proposer=fields.optional("proposer", fields.text),
-            decider=fields.optional("decider", fields.text),
-            before=fields.optional("before", lambda name: fields.object(name).members),
-            amounts=fields.optional("amounts", lambda name: _read_amounts(fields.object(name))) or {},
-        )
 
-
+AMOUNTS = ("from", "to", "spent_and_held")
 TERMS = ("project", "people", "datasets", "limit", "expires_at", "purpose", "legal_basis", "conditions")
 """What a permit says, in the order in which it is shown."""
-
-
-def _read_amounts(fields: Fields) -> dict[str, Amount]:
-    return {name: Amount.read(fields.object(name)) for name in ("from", "to", "spent_and_held")}
 
 
 def _write_amount(amount: Amount) -> str:

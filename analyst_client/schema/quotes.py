@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import (
@@ -25,12 +25,13 @@ from analyst_client.display.model import (
 from analyst_client.display.terminal import plain
 from analyst_client.schema.amounts import Cost, write_cost
 from analyst_client.schema.columns import Column
+from analyst_client.schema.reading import LOCAL, Readable, read_members
 from analyst_client.schema.wire import Fields
 from analyst_client.terms.expression import read_expression
 
 
 @dataclass(frozen=True)
-class Offer:
+class Offer(Readable):
     """A stored release that holds every column of a request, and is another thing; reading it is free.
 
     Attributes
@@ -41,13 +42,8 @@ class Offer:
         Difference from the request, in the curator's words.
     """
 
-    release_id: str
+    release_id: Annotated[str, "release"]
     difference: str
-
-    @classmethod
-    def read(cls, fields: Fields) -> "Offer":
-        """Read from an answer."""
-        return cls(fields.text("release"), fields.text("difference"))
 
 
 class StatedNoise(Protocol):
@@ -77,11 +73,31 @@ class StatisticNoise:
     @classmethod
     def read(cls, fields: Fields, names: Iterable[str]) -> "StatisticNoise":
         """Read the noise of these statistics from an answer."""
-        sd = fields.object("sd")
-        deviations = {name: sd.number(name) for name in names}
-        if any(value < 0.0 for value in deviations.values()):
-            raise fields.fault("sd", "free of negative numbers")
+        deviations = read_deviations(fields, names)
         return cls(fields.text("distribution"), deviations)
+
+
+def read_deviations(noise: Fields, names: Iterable[str]) -> dict[str, float]:
+    """Read the standard deviations of the noise of these statistics."""
+    sd = noise.object("sd")
+    deviations = {name: sd.number(name) for name in names}
+    if any(value < 0.0 for value in deviations.values()):
+        raise noise.fault("sd", "free of negative numbers")
+    return deviations
+
+
+def _read_time(fields: Fields, name: str) -> float:
+    duration_s = fields.number(name)
+    if duration_s < 0.0:
+        raise fields.fault(name, "a time")
+    return duration_s
+
+
+def _read_size(fields: Fields, name: str) -> int:
+    size = fields.integer(name)
+    if size < 0:
+        raise fields.fault(name, "a size")
+    return size
 
 
 @dataclass(frozen=True, repr=False)
@@ -126,14 +142,14 @@ class AnyQuote(Displayable):
     cost: Cost
     affordable: bool
     pass_over_rows: bool
-    duration_s: float
-    answer_bytes: int
-    answer_bytes_left: int
+    duration_s: Annotated[float, _read_time]
+    answer_bytes: Annotated[int, _read_size]
+    answer_bytes_left: Annotated[int, _read_size]
     stored_release: str | None
     derivable_from: str | None
     offers: tuple[Offer, ...]
-    useless: tuple[str, ...] = field(default=(), kw_only=True, compare=False)
-    notes: tuple[str, ...] = field(default=(), kw_only=True, compare=False)
+    useless: Annotated[tuple[str, ...], LOCAL] = field(default=(), kw_only=True, compare=False)
+    notes: Annotated[tuple[str, ...], LOCAL] = field(default=(), kw_only=True, compare=False)
 
     @property
     def laplace_parts(self) -> tuple[float, ...]:
@@ -181,24 +197,7 @@ class AnyQuote(Displayable):
 
 def read_quote(fields: Fields, noise: StatedNoise) -> dict[str, Any]:
     """Read what a quote of any kind has beside its noise, by the names of `AnyQuote`."""
-    duration_s = fields.number("duration_s")
-    if duration_s < 0.0:
-        raise fields.fault("duration_s", "a time")
-    return {
-        "dataset": fields.text("dataset"),
-        "kind": fields.text("kind"),
-        "request": fields.object("request").members,
-        "noise": noise,
-        "cost": Cost.read(fields.object("cost")),
-        "affordable": fields.flag("affordable"),
-        "pass_over_rows": fields.flag("pass_over_rows"),
-        "duration_s": duration_s,
-        "answer_bytes": _read_size(fields, "answer_bytes"),
-        "answer_bytes_left": _read_size(fields, "answer_bytes_left"),
-        "stored_release": fields.optional("stored_release", fields.text),
-        "derivable_from": fields.optional("derivable_from", fields.text),
-        "offers": fields.each("offers", Offer.read),
-    }
+    return read_members(AnyQuote, fields, noise=noise)
 
 
 def parts_of_shares(request: Mapping[str, Any], count: int) -> tuple[float, ...]:
@@ -207,15 +206,8 @@ def parts_of_shares(request: Mapping[str, Any], count: int) -> tuple[float, ...]
     return tuple(share / sum(shares) for share in shares)
 
 
-def _read_size(fields: Fields, name: str) -> int:
-    size = fields.integer(name)
-    if size < 0:
-        raise fields.fault(name, "a size")
-    return size
-
-
 @dataclass(frozen=True)
-class ReleaseSummary:
+class ReleaseSummary(Readable):
     """A line of the library of releases; fetch the whole by its `id`.
 
     Attributes
@@ -233,18 +225,6 @@ class ReleaseSummary:
     created_at: str
     request: dict[str, Any]
     cost: Cost
-
-    @classmethod
-    def read(cls, fields: Fields) -> "ReleaseSummary":
-        """Read from an answer."""
-        return cls(
-            fields.text("id"),
-            fields.text("dataset"),
-            fields.text("kind"),
-            fields.text("created_at"),
-            fields.object("request").members,
-            Cost.read(fields.object("cost")),
-        )
 
 
 _MANY_ANSWERS = 10

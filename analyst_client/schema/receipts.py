@@ -1,7 +1,7 @@
 """Receipts: entries of the ledger as they came. A receipt was not checked here: any shape of it is shown."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import (
@@ -20,6 +20,7 @@ from analyst_client.display.model import (
     untrusted,
     write_json,
 )
+from analyst_client.schema.wire import Fields
 
 COLUMNS_MAX = 12
 
@@ -50,6 +51,11 @@ class Receipt(Displayable, dict[str, Any]):
 
     `Release.verify` checks that of a release.
     """
+
+    @classmethod
+    def read(cls, fields: Fields) -> Self:
+        """Read from an answer."""
+        return cls(fields.members)
 
     def _view(self) -> View:
         return show_receipt(self)

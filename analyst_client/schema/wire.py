@@ -104,6 +104,10 @@ class Fields:
         """Read an object."""
         return Fields(self.members.get(name), f"{self.where}/{name}")
 
+    def mapping(self, name: str) -> dict[str, Any]:
+        """Read an object as it is."""
+        return self.object(name).members
+
     def each(self, name: str, read: "Callable[[Fields], T]") -> tuple[T, ...]:
         """Read an array of objects."""
         return tuple(read(Fields(item, f"{self.where}/{name}/{i}")) for i, item in enumerate(self.array(name)))

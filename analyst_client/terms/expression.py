@@ -246,7 +246,10 @@ def as_expression(value: object) -> Expression:
         return col(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"{value!r} is no column, number or expression")  # noqa: TRY004 -- one kind of error
-    return Expression(NUMBER, (), (float(value),))
+    try:
+        return Expression(NUMBER, (), (float(value),))
+    except OverflowError:
+        raise ValueError("a number is too large") from None
 
 
 def as_whole(value: object, what: str) -> int:

@@ -29,7 +29,7 @@ def spending(
     """Who spent what: by analyst, project, dataset, kind and month."""
     groups = list(By) if not by else list(dict.fromkeys(by))
     with open_curator() as curator:
-        found = list_spent(curator.database, groups, curator.kinds.first.name, population)
+        found = list_spent(curator.database, groups, population)
     if form in {Format.CSV, Format.JSONL}:
         write_document(write_csv(found, groups) if form is Format.CSV else write_jsonl(found))
         return

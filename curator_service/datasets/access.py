@@ -26,7 +26,6 @@ from curator_service.ledger.repository import Population, list_populations
 from curator_service.ledger.service import LedgerService
 from curator_service.privacy.guessing import Limits
 
-_KIND_FIRST = "gram"
 """Of entries from before they named a kind."""
 _KEPT = ("sequence", "kind", "units", "posted", "time", "dataset", "dataset_id", "snapshot", "release_kind")
 
@@ -260,7 +259,7 @@ def _expose(population: Population, entries: list[dict[str, Any]], absent: Colle
             sequence=entry["sequence"],
             time=entry["time"],
             dataset=entry["dataset"],
-            kind=entry.get("release_kind", _KIND_FIRST),
+            kind=entry["release_kind"],
             is_free=entry["kind"] == "derive",
             concerns=entry["dataset"] in doubtful,
         )

@@ -161,7 +161,7 @@ def _checks() -> list[Markup]:
 
 def _verification(evidence: Evidence) -> list[Markup]:
     commands = "\n".join(["sha256sum --check SHA256SUMS", verify_command(evidence)])
-    install = element("code", "pip install dp-curator")
+    install = element("code", "pip install dp-curator-client")
     return [
         element("h2", "How to check this without the curator"),
         element("p", "In the folder of this page. ", install, " has the second command."),

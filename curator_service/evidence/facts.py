@@ -163,9 +163,7 @@ class Evidence:
         The moment of the latest entry of the accounts: a pack is a function of what is stored, and of no clock.
     releases : tuple of ReleaseFacts
     permit : PermitFacts or None
-        None where none is known.
-    is_withheld : bool
-        Whether there is a permit, and it is not the reader's to see.
+        None where it is not the reader's to see.
     accounts : dict of str to Population
     names : dict of str to str
         Of principals, by id.
@@ -184,7 +182,6 @@ class Evidence:
     as_of: str
     releases: tuple[ReleaseFacts, ...]
     permit: PermitFacts | None
-    is_withheld: bool
     accounts: dict[str, Population]
     names: Mapping[str, str]
     keys: Sequence[PublicKey]

@@ -14,7 +14,7 @@ def describe_permission(evidence: Evidence) -> list[Markup]:
     """Return who allowed it, or why that is not said."""
     parts = [element("h2", "Who allowed it, and for what")]
     if evidence.permit is None:
-        return [*parts, element("p", words.WITHHELD if evidence.is_withheld else words.NO_PERMIT)]
+        return [*parts, element("p", words.WITHHELD)]
     release = None if evidence.is_of_permit else evidence.releases[0]
     terms = evidence.terms(release)
     assert terms is not None

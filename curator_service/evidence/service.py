@@ -82,17 +82,14 @@ class EvidenceService:
         stored = self.releases.get_release(release_id)
         with self.database.snapshot() as connection:
             release = self._read_release(connection, stored, with_answer=with_answers)
-            permit_id = release.entry.says.get(PERMIT)
             populations = [release.entry.population]
-            permit = None if permit_id is None else self._read_permit(connection, permit_id, populations)
-            is_withheld = permit is not None and reader is not None and not _may_see(reader, permit)
+            permit: PermitFacts | None = self._read_permit(connection, release.entry.says[PERMIT], populations)
             names = {one.id: one.name for one in list_principals(connection)}
-            if is_withheld:
-                assert reader is not None
+            if permit is not None and reader is not None and not _may_see(reader, permit):
                 permit, names = None, {reader.id: reader.name}
             return self._gather(
                 connection, release_id, (release,), permit, populations, names, [release.dataset],
-                is_withheld=is_withheld, has_answers=with_answers,
+                has_answers=with_answers,
             )  # fmt: skip
 
     def gather_permit(self, permit_id: str, *, with_answers: bool = False) -> Evidence:
@@ -121,7 +118,7 @@ class EvidenceService:
                 connection, permit_id, releases, permit, populations,
                 {one.id: one.name for one in list_principals(connection)},
                 [dataset for dataset in datasets if dataset is not None],
-                is_withheld=False, has_answers=with_answers,
+                has_answers=with_answers,
             )  # fmt: skip
 
     def verify(self, evidence: Evidence) -> None:
@@ -146,7 +143,6 @@ class EvidenceService:
         names: dict[str, str],
         datasets: Sequence[Dataset],
         *,
-        is_withheld: bool,
         has_answers: bool,
     ) -> Evidence:
         heads = [self._read_head(connection, population) for population in populations]
@@ -162,7 +158,6 @@ class EvidenceService:
             as_of=max(entry.time for _, entry in heads),
             releases=releases,
             permit=permit,
-            is_withheld=is_withheld,
             accounts={account.name: account for account, _ in heads},
             names=names,
             keys=_needed(list_keys(connection), {entry.says["key_id"] for entry in quoted}),

@@ -110,5 +110,4 @@ TO_JUDGE = (
     "Is the noise stated beside results, so that nobody takes a noisy number for an exact one?",
 )
 UNDECLARED = "not declared"
-NO_PERMIT = "No permit is known: it was charged before there were permits."
 WITHHELD = "It was charged under a permit that is not the reader's. A privacy officer can give the pack with it."

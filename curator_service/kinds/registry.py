@@ -21,7 +21,7 @@ class KindRegistry:
     Parameters
     ----------
     *kinds : ReleaseKind
-        The first is the kind of requests that name none, and of entries from before entries named it.
+        The first is the kind of requests that name none.
 
     Raises
     ------
@@ -69,11 +69,7 @@ class KindRegistry:
 
     def of_entry(self, entry: Mapping[str, Any]) -> AnyKind:
         """Return the kind of the release that an entry is about. Raise `KeyError` where it is not known."""
-        return self[entry.get("release_kind", self.first.name)]
-
-    def name_in_entry(self, kind: AnyKind) -> dict[str, str]:
-        """Return the members of an entry that name a kind."""
-        return {} if kind is self.first else {"release_kind": kind.name}
+        return self[entry["release_kind"]]
 
 
 KINDS = KindRegistry(Gram(), Counts(), Marginals(), Score())

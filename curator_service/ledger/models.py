@@ -53,10 +53,7 @@ class ShareRow(Base):
 
 
 class SpendingRow(Base):
-    """What was charged in a month, by whom, under which permit and project, of what: the sum of the chain's charges.
-
-    `kind` is that of the releases; empty for the kind that there was first.
-    """
+    """What was charged in a month, by whom, under which permit and project, of what: the sum of the chain's charges."""
 
     __tablename__ = "spending"
 

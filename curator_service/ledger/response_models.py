@@ -172,7 +172,7 @@ class _AnsweredEntry(Entry):
     snapshot: Digest
     permit: _PermitId = left_out()
     project: str = left_out()
-    release_kind: str = left_out()
+    release_kind: str
 
 
 class ChargeEntry(_AnsweredEntry):

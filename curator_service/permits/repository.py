@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sqlalchemy import BigInteger, Dialect, and_, bindparam, case, delete, func, insert, select, update
+from sqlalchemy import BigInteger, Dialect, and_, bindparam, delete, func, insert, select, update
 from sqlalchemy.orm import aliased
 
 from curator_service.datasets.models import DatasetRow
@@ -110,7 +110,7 @@ _SUMMED_BY: dict[str, Any] = {
     "analyst": func.coalesce(PrincipalRow.name, SpendingRow.principal_id),
     "project": SpendingRow.project,
     "dataset": SpendingRow.dataset,
-    "kind": case((SpendingRow.kind == "", bindparam("first_kind")), else_=SpendingRow.kind),
+    "kind": SpendingRow.kind,
     "month": SpendingRow.month,
 }
 
@@ -145,7 +145,6 @@ def _sum_spending(by: tuple[str, ...], of_one: bool) -> _SumSpending:
 def sum_spending(
     connection: Connection,
     by: tuple[str, ...],
-    first_kind: str,
     population: str | None,
     *,
     start: int = 0,
@@ -158,8 +157,6 @@ def sum_spending(
     connection : Connection
     by : tuple of str
         Of analyst, project, dataset, kind, month.
-    first_kind : str
-        What releases are of whose entries name no kind.
     population : str or None
         All of them if None.
     start, count : int
@@ -171,7 +168,6 @@ def sum_spending(
         Population, the group's names, how many charges, and their units.
     """
     asked: dict[str, Any] = {"start": start, "count": 2**62 if count is None else count}
-    asked |= {"first_kind": first_kind} if "kind" in by else {}
     asked |= {} if population is None else {"population": population}
     return _sum_spending(by, population is not None).all(connection, **asked)
 

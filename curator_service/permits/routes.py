@@ -7,7 +7,6 @@ from curator_service.api.http import json_response
 from curator_service.approvals.response_models import ProposalAnswer
 from curator_service.approvals.schemas import DecisionRequest, render_proposal
 from curator_service.identity.policy import Action, Objects
-from curator_service.kinds.registry import KindRegistry
 from curator_service.kit.names import NAME
 from curator_service.kit.problems import PROBLEM_RESPONSES, NotFound, RequestInvalid
 from curator_service.ledger.service import LedgerService
@@ -144,11 +143,11 @@ def list_spending(
     known = context.call.query.get("by", ",".join(By)).split(",")
     if not set(known) <= set(By) or len(set(known)) != len(known):
         raise RequestInvalid.at("?by", f"name some of {', '.join(By)}, each once, with commas between them")
-    groups, first = [By(name) for name in known], context.get(KindRegistry).first.name
+    groups = [By(name) for name in known]
     population = context.call.query.get("population")
     if population is not None:
         context.get(LedgerService).get_population(population if NAME.fullmatch(population) else "")
-    found = list_spent(context.services.database, groups, first, population)
+    found = list_spent(context.services.database, groups, population)
     return json_response({"spending": [render_spent(spent) for spent in found]})
 
 

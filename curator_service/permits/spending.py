@@ -50,7 +50,6 @@ class Spent:
 def list_spent(
     database: Database,
     by: Sequence[By],
-    first_kind: str,
     population: str | None = None,
     *,
     start: int = 0,
@@ -62,8 +61,6 @@ def list_spent(
     ----------
     database : Database
     by : sequence of By
-    first_kind : str
-        What releases are of whose entries name no kind.
     population : str, optional
         All of them if not given.
     start, count : int
@@ -76,7 +73,7 @@ def list_spent(
     """
     groups = tuple(one.value for one in by)
     with database.snapshot() as connection:
-        found = sum_spending(connection, groups, first_kind, population, start=start, count=count)
+        found = sum_spending(connection, groups, population, start=start, count=count)
         names = {row[0] for row in found}
         if len(names) == 1:
             accounts = {name: find_population(connection, name) for name in names}

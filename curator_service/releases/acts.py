@@ -133,7 +133,8 @@ class Acts:
         if payload["version"] == permit.version:
             terms = json.loads(stored["terms"])
             found |= {name: terms.get(name) or "" for name in _TERMS}
-            found["permit_limit"] = stored["limits"].get(population)
+            if population in stored["limits"]:  # else no dataset of it is left, and the limit of before stands
+                found["permit_limit"] = stored["limits"][population]
             if permit.ended_at:
                 found["time"] = permit.ended_at
             elif payload["people"]:

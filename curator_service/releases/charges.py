@@ -39,7 +39,7 @@ def charge_payload(release_id: str, prepared: Prepared, answer: str, moment: str
 
 def _payload(release_id: str, prepared: Prepared, answer: str, moment: str) -> dict[str, Any]:
     return {
-        **prepared.named_kind,
+        "release_kind": prepared.kind.name,
         "dataset": prepared.dataset.name,
         "release": release_id,
         "request_digest": prepared.request_digest,

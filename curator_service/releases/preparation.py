@@ -38,8 +38,6 @@ class Prepared:
 
     Attributes
     ----------
-    named_kind : dict of str to str
-        Members of an entry of the ledger that name the kind.
     canonical : dict
         The request with every default filled in, its columns in an order of the curator's, and its price in the
         account's own notion where that alone decides the noise: the same for all who mean the same.
@@ -60,7 +58,6 @@ class Prepared:
     dataset: Dataset
     request: ReleaseRequest
     kind: AnyKind
-    named_kind: dict[str, str]
     plan: ReleasePlan
     canonical: dict[str, Any]
     siblings: tuple[dict[str, Any], ...]
@@ -176,7 +173,6 @@ def prepare(kinds: KindRegistry, dataset: Dataset, request: ReleaseRequest, pace
         dataset=dataset,
         request=request,
         kind=kind,
-        named_kind=kinds.name_in_entry(kind),
         plan=planned.plan,
         canonical={**planned.canonical, "fresh": request.fresh},
         siblings=planned.siblings,

@@ -549,7 +549,7 @@ class TestNumbers:
                 shown = [text_of(number) for number in numbers]
                 assert [number for number in shown if number != repr(one["spent"]["delta"])] == stated(one["spent"])
             csv = olga.get("/admin/spending.csv?" + "&".join(f"by={group}" for group in groups))
-            found = list_spent(past.curator.database, [By(group) for group in groups], "gram")
+            found = list_spent(past.curator.database, [By(group) for group in groups])
             assert csv.text == write_csv(found, [By(group) for group in groups])
             assert csv.headers["content-type"].startswith("text/csv")
 
@@ -566,12 +566,12 @@ class TestNumbers:
                 answer = both.api(who).post("/v1/datasets/cohort/releases", json=asked, key=f"k{key}")
                 assert answer.status_code == 201, answer.text
         groups = [By.ANALYST, By.KIND]
-        every = list_spent(both.curator.database, groups, "gram")
+        every = list_spent(both.curator.database, groups)
         assert [(one.population.name, *one.group.values(), one.charges) for one in every] == [
             ("town", "ada", "counts", 1), ("town", "ada", "gram", 1),
             ("town", "ben", "counts", 1), ("town", "ben", "gram", 1),
         ]  # fmt: skip
-        assert list_spent(both.curator.database, groups, "gram", "valley") == []
+        assert list_spent(both.curator.database, groups, "valley") == []
         monkeypatch.setattr(spending, "PAGE", 1)
         person, address, seen = Person(both, "audra"), "/admin/spending?by=analyst&by=kind", []
         while address:

@@ -20,6 +20,7 @@ from analyst_client.schema.answers import Answer
 from analyst_client.schema.quotes import AnyQuote, StatisticNoise, read_quote
 from analyst_client.schema.wire import Fields, parse_json
 from curator_service.kinds.registry import KINDS, KindRegistry
+from curator_service.releases import charges
 
 # --- In the client
 
@@ -133,12 +134,13 @@ def test_a_curator_that_lost_a_kind_serves_the_others(served: tuple[World, Curat
     assert len(world.discrepancies()) == 2
 
 
-@pytest.mark.parametrize("change", [{"release_kind": "gram"}, {"release_kind": "counts"}, {"release_kind": "none"}])
+@pytest.mark.parametrize("kind", ["gram", "counts", "none"])
 def test_an_entry_that_names_another_kind_is_found(
-    served: tuple[World, CuratorClient], monkeypatch: pytest.MonkeyPatch, change: dict[str, str]
+    served: tuple[World, CuratorClient], monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     world, client = served
-    monkeypatch.setattr("curator_service.kinds.registry.KindRegistry.name_in_entry", lambda *_: change)
+    honest = charges._payload
+    monkeypatch.setattr(charges, "_payload", lambda *given: honest(*given) | {"release_kind": kind})
     found = client.release("cohort", Ask("age", 0.1)).id
     assert any(found in what for what in discrepancies(world))
 

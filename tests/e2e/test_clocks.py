@@ -72,7 +72,7 @@ def test_a_reservation_ends_early_when_the_clock_jumps_ahead_and_keeps_what_it_p
     with shifted.call() as caller:
         reservation_id = caller.insist(f"{path}/reservations", RESERVATION, "reservation").json()["id"]
         before = caller.insist(f"{path}/releases", box(reservation=reservation_id), "before")
-        assert before.status_code == 201
+        assert before.status_code == 201, before.text
         shifted.shift(YEAR)
         late = caller.insist(f"{path}/releases", box(reservation=reservation_id), "late")
         assert slug(late) == "reservation-ended"

@@ -149,7 +149,8 @@ def assert_sound(world: World, population: str = "town") -> None:
     try:
         found = witness.ledger.verify(population)
         assert found.ok, f"sequence {found.bad_sequence}: {found.reason}"
-        assert world.discrepancies(population) == []
+        discrepancies = world.discrepancies(population)
+        assert not discrepancies, discrepancies
         assert witness.ledger.guard.reason() == ""
     finally:
         witness.database.dispose()

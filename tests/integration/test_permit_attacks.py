@@ -268,6 +268,13 @@ class TestRaces:
         assert_sound(world)
         assert_sound(world, "valley")
 
+    def test_a_population_whose_datasets_all_leave_a_permit(self, both: World) -> None:
+        permit = both.permit("kidney", datasets=["cohort", "hidden"], limit={"mu": 0.5})
+        terms = ASKED | {"people": ["ada"], "datasets": ["cohort"], "limit": {"mu": 0.3}}
+        assert both.api("olga").post(f"/v1/permits/{permit}", json=terms).status_code == 200
+        assert_sound(both)
+        assert_sound(both, "valley")
+
     def test_charges_while_permits_of_two_populations_change(self, both: World) -> None:
         world = both
         world.permit("kidney", datasets=["cohort", "hidden"])

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from analyst_client.kinds.arrays import FloatArray
 from analyst_client.kinds.counts.axes import TableAxis
-from analyst_client.kinds.counts.table import FloatArray, Table
+from analyst_client.kinds.counts.table import Table
 
 CELLS_MAX = 50_000
 SD_MIN = 1e-3

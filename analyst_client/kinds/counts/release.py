@@ -6,15 +6,16 @@ from typing import Any
 
 from analyst_client.display.model import Note, View, facts, join, quiet, untrusted
 from analyst_client.display.terminal import plain
+from analyst_client.kinds.arrays import FloatArray
 from analyst_client.kinds.counts import KIND
 from analyst_client.kinds.counts.axes import Axis, match_tables, read_shapes
 from analyst_client.kinds.counts.consistency import fit_consistent
-from analyst_client.kinds.counts.table import NOTE, FloatArray, Table, list_cells, read_table
-from analyst_client.kinds.published import PublishedAnswer, list_published, read_published
+from analyst_client.kinds.counts.table import NOTE, Table, list_cells, read_table
+from analyst_client.kinds.published import PublishedAnswer, list_published
 from analyst_client.schema.amounts import write_cost
 from analyst_client.schema.quotes import list_request
 from analyst_client.schema.receipts import fold_receipt
-from analyst_client.schema.wire import Fields, parse_json
+from analyst_client.schema.wire import Fields
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -24,23 +25,14 @@ class CountsRelease(PublishedAnswer):
     Made by `CuratorClient.release` with a `CountsRequest`, in the order that was asked; by `load` or
     `CuratorClient.fetch_release` in that of the curator. Two releases are equal when their texts are.
 
+    Text, request, cost, receipt and way of the answer are stated as by `Release`.
+
     Attributes
     ----------
     tables : tuple of Table
-    text : str
-        The exact text of the answer, which `save` writes and `verify` checks.
-    id, dataset, created_at : str
-    request : dict
-        The request with every default filled in, in the curator's own order.
-    cost : Cost or None
-    receipt : Receipt or None
-        The ledger entry of the charge.
-    answer : str or None
-        Way of the answer: ``"new"``, ``"replayed"`` (same idempotency key), ``"stored"`` (free) or
-        ``"derived"`` (computed, free, from the stored release `derived_from`).
-    derived_from : str or None
     """
 
+    _kind = KIND
     tables: tuple[Table, ...]
 
     def __repr__(self) -> str:
@@ -79,27 +71,9 @@ class CountsRelease(PublishedAnswer):
         return replace(self, tables=tuple(self.tables[i].arranged(order) for i, order in places))
 
     @classmethod
-    def from_text(cls, text: str, answer: str | None = None) -> "CountsRelease":
-        """Read the text of an answer.
-
-        Parameters
-        ----------
-        text : str
-            Body of a release.
-        answer : str, optional
-            The header ``Curator-Answer``.
-
-        Raises
-        ------
-        ServiceError
-            When the text is not a release of counts.
-        """
-        body = Fields(parse_json(text))
-        if body.text("kind") != KIND:
-            raise body.fault("kind", f"{KIND!r}, the kind of this release")
+    def _read_statistics(cls, body: Fields) -> dict[str, Any]:
         statistics, noise = body.object("statistics"), body.object("noise")
-        tables = tuple(read_table(shape, statistics, noise) for shape in read_shapes(body))
-        return cls(tables=tables, **read_published(body, text, answer))
+        return {"tables": tuple(read_table(shape, statistics, noise) for shape in read_shapes(body))}
 
     def __reduce__(self) -> "tuple[Callable[..., CountsRelease], tuple[Any, ...]]":
         """Pickle the text and the order: read anew, the arrays are read-only again."""

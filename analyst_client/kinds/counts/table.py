@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Block, Inline, Note, View, join, number, quiet, table, untrusted
 from analyst_client.display.terminal import plain
+from analyst_client.kinds.arrays import FloatArray, read_numbers, read_packed
 from analyst_client.kinds.counts.axes import TableAxis, TableShape, read_is_laplace
 from analyst_client.kinds.counts.bins import check_part, quantile_of_bins
 from analyst_client.kinds.counts.laws import contrast_quantile, noise_quantile, noise_quantiles
 from analyst_client.level import takes_level
-from analyst_client.schema.wire import Fields, as_float
+from analyst_client.schema.quotes import read_deviations
+from analyst_client.schema.wire import Fields
 
-FloatArray: TypeAlias = NDArray[np.float64]
 Number = TypeVar("Number", np.float64, np.int64)
 
 
@@ -281,41 +282,17 @@ class Table(TableShape, Displayable):
 
 def read_table(shape: TableShape, statistics: Fields, noise: Fields) -> Table:
     """Read the values of a table. Raise `ServiceError` where something is wrong."""
-    entry, values = read_values(statistics, shape.name, shape.shape)
+    entry = statistics.object(shape.name)
+    values = read_packed(entry, list(shape.shape), shape.size).reshape(shape.shape)
     draws = np.ones(shape.size, dtype=np.int64)
     if entry.has("draws"):
-        counted = _numbers(entry, "draws", shape.size)
+        counted = read_numbers(entry, "draws", shape.size)
         if not all(isinstance(n, int) and 0 < n < 2**31 for n in counted):
             raise entry.fault("draws", "made of positive integers")
         draws = np.array(counted, dtype=np.int64)
-    draw_sd = read_sd(noise, shape.name) / math.sqrt(int(draws.max()))  # what is stated is the largest
+    largest = read_deviations(noise, [shape.name])[shape.name]
+    draw_sd = largest / math.sqrt(int(draws.max()))
     return Table(shape.name, shape.axes, values, frozen(draws.reshape(shape.shape)), draw_sd, read_is_laplace(noise))
-
-
-def read_values(statistics: Fields, name: str, shape: tuple[int, ...]) -> tuple[Fields, FloatArray]:
-    """Read the values of a statistic, and its member; raise `ServiceError` where something is wrong."""
-    entry = statistics.object(name)
-    if entry.array("shape") != list(shape) or entry.text("packing") != "full":
-        raise entry.fault("shape", f"{list(shape)} with packing 'full'")
-    values = np.array([as_float(value) for value in _numbers(entry, "values", math.prod(shape))], dtype=np.float64)
-    if not np.isfinite(values).all():
-        raise entry.fault("values", "finite")
-    return entry, frozen(values.reshape(shape))
-
-
-def read_sd(noise: Fields, name: str) -> float:
-    """Read the standard deviation of a statistic's noise; raise `ServiceError` on one that is none."""
-    sd = noise.object("sd").number(name)
-    if sd < 0.0:
-        raise noise.fault("sd", "free of negative numbers")
-    return sd
-
-
-def _numbers(entry: Fields, name: str, size: int) -> list[Any]:
-    listed = entry.array(name)
-    if len(listed) != size or any(isinstance(value, bool) or not isinstance(value, int | float) for value in listed):
-        raise entry.fault(name, f"an array of {size} numbers")
-    return listed
 
 
 def _gaussian_limits(

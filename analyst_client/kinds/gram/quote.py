@@ -8,7 +8,7 @@ from analyst_client.display.model import Block, Inline, Table, aligned, join, qu
 from analyst_client.kinds.combinations import Combinations
 from analyst_client.kinds.gram.coding import name_features, read_coding
 from analyst_client.schema.columns import Column, Term, write_words
-from analyst_client.schema.quotes import AnyQuote, read_quote
+from analyst_client.schema.quotes import AnyQuote, read_deviations, read_quote
 from analyst_client.schema.wire import Fields
 from analyst_client.terms.expression import Expression
 from analyst_client.terms.matching import match_features
@@ -38,10 +38,7 @@ class Noise:
     @classmethod
     def read(cls, fields: Fields) -> "Noise":
         """Read from an answer."""
-        sd = fields.object("sd")
-        deviations = {name: sd.optional(name, sd.number) for name in STATISTICS}
-        if any(value is not None and value < 0.0 for value in deviations.values()):
-            raise fields.fault("sd", "free of negative numbers")
+        deviations = read_deviations(fields, filter(fields.object("sd").has, STATISTICS))
         return cls(distribution=fields.text("distribution"), **deviations)
 
     @property

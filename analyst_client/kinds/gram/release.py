@@ -23,14 +23,14 @@ from analyst_client.kinds.gram.rows import LINEAR, asked_combinations
 from analyst_client.kinds.gram.saving import unwrap, unwrap_steps, wrap, wrap_steps
 from analyst_client.kinds.gram.selection import find_part, select_statistics
 from analyst_client.kinds.gram.statistics import NoisyStatistics, read_statistics
-from analyst_client.kinds.published import PublishedAnswer, list_published, read_published
+from analyst_client.kinds.published import PublishedAnswer, list_published
 from analyst_client.kinds.score.release import ScoreRelease
 from analyst_client.ledger.files import replace_file
 from analyst_client.schema.amounts import write_cost
 from analyst_client.schema.columns import Column
 from analyst_client.schema.quotes import list_request, write_expression
 from analyst_client.schema.receipts import fold_receipt
-from analyst_client.schema.wire import Fields, parse_json
+from analyst_client.schema.wire import Fields, as_float, parse_json
 from analyst_client.terms.expression import Expression
 from analyst_client.terms.matching import match_features, name_of
 
@@ -95,6 +95,7 @@ class Release(NoisyStatistics, PublishedAnswer):
     (2, 1)
     """
 
+    _kind = KIND
     selected_from: "Release | None" = None
     steps: tuple[ScoreRelease, ...] = ()
 
@@ -109,7 +110,7 @@ class Release(NoisyStatistics, PublishedAnswer):
         """The norm R that longer rows were shrunk to under ``"ball"``, in scaled units; None under another row map."""
         rows = self.request.get("rows")
         norm = rows.get("norm") if isinstance(rows, dict) and rows.get("map") == "ball" else None
-        return float(norm) if isinstance(norm, int | float) else None
+        return as_float(norm) if isinstance(norm, int | float) else None
 
     @property
     def longest_squared(self) -> int:
@@ -384,31 +385,25 @@ class Release(NoisyStatistics, PublishedAnswer):
 
     @classmethod
     def from_text(cls, text: str, answer: str | None = None) -> "Release":
-        """Read the text of an answer.
+        """Read the text of an answer, or of a saved file. Raise `ServiceError` when it is neither.
 
         Parameters
         ----------
         text : str
-            Body of a release.
+            Body of a release, or what `save` wrote.
         answer : str, optional
             The header ``Curator-Answer``.
-
-        Raises
-        ------
-        ServiceError
-            When the text is not a release: a shape, a type or a number is wrong.
         """
         body = Fields(parse_json(text))
         if (part := unwrap(body)) is not None:
             return cls.from_text(part.text, answer)._select(part.features, part.targets)
         if (found := unwrap_steps(body)) is not None:
             return replace(cls.from_text(found[0], answer), steps=tuple(map(ScoreRelease.from_text, found[1])))
-        if body.text("kind") != KIND:
-            raise body.fault("kind", f"{KIND!r}, the kind of this release")
-        return cls(
-            **read_statistics(body),
-            **read_published(body, text, answer),
-        )
+        return super().from_text(text, answer)
+
+    @classmethod
+    def _read_statistics(cls, body: Fields) -> dict[str, Any]:
+        return read_statistics(body)
 
     @classmethod
     def from_arrays(

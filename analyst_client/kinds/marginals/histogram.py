@@ -9,13 +9,13 @@ import numpy as np
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Note, View, join, number, quiet, untrusted
 from analyst_client.display.terminal import plain
+from analyst_client.kinds.arrays import FloatArray
 from analyst_client.kinds.counts.axes import TableAxis
 from analyst_client.kinds.counts.bins import check_part, quantile_of_bins
 from analyst_client.kinds.counts.laws import combined_quantile
 from analyst_client.kinds.counts.table import (
     NOTE,
     Estimate,
-    FloatArray,
     check_of,
     frozen,
     table_of_cells,

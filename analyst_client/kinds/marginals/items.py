@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, TypeAlias
 
 from analyst_client.error_base import ServiceError
+from analyst_client.kinds.arrays import FloatArray, frozen, read_packed
 from analyst_client.kinds.counts.axes import read_columns, read_is_laplace
-from analyst_client.kinds.counts.table import FloatArray, frozen, read_sd, read_values
 from analyst_client.schema.columns import Column, DerivedColumn
+from analyst_client.schema.quotes import read_deviations
 from analyst_client.schema.wire import Fields
 from analyst_client.terms.expression import Expression, as_expression, sort_key
 from analyst_client.terms.matching import names_column
@@ -261,8 +262,9 @@ def read_items(body: Fields) -> tuple[ItemShape, ...]:
 
 def read_marginal(item: ItemShape, statistics: Fields, noise: Fields) -> Marginal:
     """Read the values of an item. Raise `ServiceError` where something is wrong."""
-    _, values = read_values(statistics, item.name, item.shape)
-    sd, is_laplace = read_sd(noise, item.name), read_is_laplace(noise)
+    columns, numbers = item.shape
+    values = read_packed(statistics.object(item.name), [columns, numbers], columns * numbers).reshape(item.shape)
+    sd, is_laplace = read_deviations(noise, [item.name])[item.name], read_is_laplace(noise)
     return Marginal(item.name, item.type, item.columns, item.size, values, sd, is_laplace)
 
 

@@ -22,13 +22,13 @@ from analyst_client.kinds.marginals.items import (
 )
 from analyst_client.kinds.marginals.recentring import Recentring, propose
 from analyst_client.kinds.marginals.sums import Sums
-from analyst_client.kinds.published import PublishedAnswer, list_published, read_published
+from analyst_client.kinds.published import PublishedAnswer, list_published
 from analyst_client.level import LEVEL, takes_level
 from analyst_client.schema.amounts import write_cost
 from analyst_client.schema.columns import Column
 from analyst_client.schema.quotes import list_request
 from analyst_client.schema.receipts import fold_receipt
-from analyst_client.schema.wire import Fields, parse_json
+from analyst_client.schema.wire import Fields
 from analyst_client.terms.expression import Expression, as_expression
 from analyst_client.terms.matching import names_column
 
@@ -61,24 +61,15 @@ class MarginalsRelease(PublishedAnswer):
     Made by `CuratorClient.release` with a `MarginalsRequest`, in the order that was asked; by `load` or
     `CuratorClient.fetch_release` in that of the curator. Two releases are equal when their texts are.
 
+    Text, request, cost, receipt and way of the answer are stated as by `Release`.
+
     Attributes
     ----------
     marginals : tuple of Marginal
         The items, each with its `type`, its `columns`, and its `values` as they were released.
-    text : str
-        The exact text of the answer, which `save` writes and `verify` checks.
-    id, dataset, created_at : str
-    request : dict
-        The request with every default filled in, in the curator's own order.
-    cost : Cost or None
-    receipt : Receipt or None
-        The ledger entry of the charge.
-    answer : str or None
-        Way of the answer: ``"new"``, ``"replayed"`` (same idempotency key), ``"stored"`` (free) or
-        ``"derived"`` (computed, free, from the stored release `derived_from`).
-    derived_from : str or None
     """
 
+    _kind = KIND
     marginals: tuple[Marginal, ...]
 
     def __repr__(self) -> str:
@@ -336,27 +327,9 @@ class MarginalsRelease(PublishedAnswer):
         return replace(self, marginals=tuple(self.marginals[i].arranged(order) for i, order in places))
 
     @classmethod
-    def from_text(cls, text: str, answer: str | None = None) -> "MarginalsRelease":
-        """Read the text of an answer.
-
-        Parameters
-        ----------
-        text : str
-            Body of a release.
-        answer : str, optional
-            The header ``Curator-Answer``.
-
-        Raises
-        ------
-        ServiceError
-            When the text is not a release of marginals.
-        """
-        body = Fields(parse_json(text))
-        if body.text("kind") != KIND:
-            raise body.fault("kind", f"{KIND!r}, the kind of this release")
+    def _read_statistics(cls, body: Fields) -> dict[str, Any]:
         statistics, noise = body.object("statistics"), body.object("noise")
-        marginals = tuple(read_marginal(item, statistics, noise) for item in read_items(body))
-        return cls(marginals=marginals, **read_published(body, text, answer))
+        return {"marginals": tuple(read_marginal(item, statistics, noise) for item in read_items(body))}
 
     def __reduce__(self) -> "tuple[Callable[..., MarginalsRelease], tuple[Any, ...]]":
         """Pickle the text and the order: read anew, the arrays are read-only again."""

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analyst_client.inference.quadratic import Quadratic, solve_quadratic
+from analyst_client.kinds.arrays import FloatArray
 from analyst_client.kinds.counts.laws import combined_quantile
-from analyst_client.kinds.counts.table import Estimate, FloatArray, check_of
+from analyst_client.kinds.counts.table import Estimate, check_of
 from analyst_client.kinds.marginals.histogram import Histogram
 from analyst_client.kinds.marginals.items import Marginal
 

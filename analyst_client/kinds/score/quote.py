@@ -7,7 +7,7 @@ from analyst_client.display.model import Block, Inline, Note, Table, aligned, jo
 from analyst_client.kinds.counts.axes import read_is_laplace
 from analyst_client.kinds.score import MEAT, NORMS, SCORE
 from analyst_client.kinds.score.posted import PostedScore, read_posted
-from analyst_client.schema.quotes import AnyQuote, read_quote
+from analyst_client.schema.quotes import AnyQuote, read_deviations, read_quote
 from analyst_client.schema.wire import Fields
 
 UNIT_NOTE = "In units of the norm to which gradients are clipped; norms in rows, or in their weight."
@@ -50,10 +50,7 @@ class ScoreNoise:
         ScoreNoise
             Of these statistics.
         """
-        sd = fields.object("sd")
-        deviations = {name: sd.number(name) for statistic in statistics for name in DEVIATIONS[statistic]}
-        if any(value < 0.0 for value in deviations.values()):
-            raise fields.fault("sd", "free of negative numbers")
+        deviations = read_deviations(fields, [name for statistic in statistics for name in DEVIATIONS[statistic]])
         read_is_laplace(fields)
         return cls(distribution=fields.text("distribution"), **deviations)
 

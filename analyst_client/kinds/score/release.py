@@ -22,14 +22,14 @@ from analyst_client.display.model import (
 )
 from analyst_client.display.terminal import plain
 from analyst_client.kinds.arrays import FloatArray, frozen, read_values, unpack_symmetric
-from analyst_client.kinds.published import PublishedAnswer, list_published, read_published
+from analyst_client.kinds.published import PublishedAnswer, list_published
 from analyst_client.kinds.score import KIND, MEAT, NORMS, SCORE
 from analyst_client.kinds.score.posted import PostedScore, read_posted
 from analyst_client.kinds.score.quote import UNIT_NOTE, ScoreNoise, list_score_noise
 from analyst_client.schema.amounts import write_cost
 from analyst_client.schema.quotes import list_request
 from analyst_client.schema.receipts import fold_receipt
-from analyst_client.schema.wire import Fields, parse_json
+from analyst_client.schema.wire import Fields
 
 NORM_EDGES = tuple(1.6**step for step in range(-8, 4))
 """Edges of the histogram of norms, in units of the norm to which gradients are clipped."""
@@ -47,6 +47,8 @@ class ScoreRelease(PostedScore, PublishedAnswer):
     Made by `CuratorClient.release` with a `ScoreRequest`, with terms in the order that was asked; by `load` or
     `CuratorClient.fetch_release` in that of the curator. Arrays are read-only; a statistic that was not asked is None.
     Two releases are equal when their texts are.
+
+    Text, request, cost, receipt and way of the answer are stated as by `Release`.
 
     Attributes
     ----------
@@ -71,19 +73,9 @@ class ScoreRelease(PostedScore, PublishedAnswer):
     loss : str
         ``"linear"``, ``"logistic"`` or ``"poisson"``.
     statistics : tuple of str
-    text : str
-        The exact text of the answer, which `save` writes and `verify` checks.
-    id, dataset, created_at : str
-    request : dict
-        The request with every default filled in, in the curator's own order.
-    cost : Cost or None
-    receipt : Receipt or None
-        The ledger entry of the charge.
-    answer : str or None
-        Way of the answer: ``"new"``, ``"replayed"`` (same idempotency key) or ``"stored"`` (free).
-    derived_from : str or None
     """
 
+    _kind = KIND
     score: FloatArray | None
     norms: FloatArray | None
     meat: FloatArray | None
@@ -103,35 +95,16 @@ class ScoreRelease(PostedScore, PublishedAnswer):
         return plain(f"<ScoreRelease {self.id} of {self.dataset!r}: {self.title}{cost}>")
 
     @classmethod
-    def from_text(cls, text: str, answer: str | None = None) -> "ScoreRelease":
-        """Read the text of an answer.
-
-        Parameters
-        ----------
-        text : str
-            Body of a release.
-        answer : str, optional
-            The header ``Curator-Answer``.
-
-        Raises
-        ------
-        ServiceError
-            When the text is not a release of a score.
-        """
-        body = Fields(parse_json(text))
-        if body.text("kind") != KIND:
-            raise body.fault("kind", f"{KIND!r}, the kind of this release")
+    def _read_statistics(cls, body: Fields) -> dict[str, Any]:
         posted = read_posted(body)
         statistics, count = body.object("statistics"), posted["posted"].directions.count
         meat = _read(statistics, posted, MEAT, [count, count], count * (count + 1) // 2)
-        return cls(
-            **posted,
-            score=_read(statistics, posted, SCORE, [count], count),
-            norms=_read(statistics, posted, NORMS, [len(NORM_EDGES) + 1], len(NORM_EDGES) + 1),
-            meat=None if meat is None else frozen(unpack_symmetric(meat, count)),
-            noise=ScoreNoise.read(body.object("noise"), posted["statistics"]),
-            **read_published(body, text, answer),
-        )
+        return posted | {
+            "score": _read(statistics, posted, SCORE, [count], count),
+            "norms": _read(statistics, posted, NORMS, [len(NORM_EDGES) + 1], len(NORM_EDGES) + 1),
+            "meat": None if meat is None else frozen(unpack_symmetric(meat, count)),
+            "noise": ScoreNoise.read(body.object("noise"), posted["statistics"]),
+        }
 
     def __reduce__(self) -> "tuple[Callable[..., ScoreRelease], tuple[Any, ...]]":
         """Pickle the text and the order: read anew, the arrays are read-only again."""

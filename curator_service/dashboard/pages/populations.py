@@ -15,7 +15,6 @@ from curator_service.dashboard.pages.parts import list_parts, read_price
 from curator_service.dashboard.precision import ROWS, expected_lengths
 from curator_service.datasets.service import DatasetService
 from curator_service.identity.policy import Action, Objects
-from curator_service.kinds.registry import KindRegistry
 from curator_service.kit.html import Markup
 from curator_service.kit.names import NAME
 from curator_service.kit.problems import NotFound, Problem
@@ -102,8 +101,7 @@ def _show(context: PageContext, population: Population, problem: Problem | None 
     rows = context.count("rows", 0, 10**9)
     months: list[Spent] = []
     if context.may(Action.READ_SPENDING):
-        kind = context.get(KindRegistry).first.name
-        months = list_spent(context.services.database, [By.MONTH], kind, population.name)
+        months = list_spent(context.services.database, [By.MONTH], population.name)
     objects = context.objects_of(Action.READ_DATASET)
     datasets = [] if objects is None else context.get(DatasetService).list_visible(context.principal, objects)
     parts, parts_found = list_parts(context, population, PARTS) if context.may(Action.READ_PERMIT) else ([], 0)

@@ -5,7 +5,6 @@ from fastapi import APIRouter, Response
 from curator_service.dashboard.browser import PAGE_HEADERS
 from curator_service.dashboard.page import PageContext, page
 from curator_service.identity.policy import Action
-from curator_service.kinds.registry import KindRegistry
 from curator_service.kit.names import NAME
 from curator_service.permits.spending import By, Spent, list_spent, render_spent, write_csv
 
@@ -55,5 +54,4 @@ def _list(
 ) -> list[Spent]:
     if population and not NAME.fullmatch(population):
         return []
-    kind = context.get(KindRegistry).first.name
-    return list_spent(context.services.database, groups, kind, population or None, start=start, count=count)
+    return list_spent(context.services.database, groups, population or None, start=start, count=count)

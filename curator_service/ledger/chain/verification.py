@@ -73,9 +73,9 @@ class Charged(NamedTuple):
 
     @classmethod
     def read(cls, payload: Mapping[str, Any]) -> "Charged":
-        """Read it from the entry of a charge; an entry of the first kind names none."""
-        permit, project, kind = (payload.get(name, "") for name in (PERMIT, "project", "release_kind"))
-        return cls(payload["time"][:7], payload["actor"], permit, project, payload["dataset"], kind)
+        """Read it from the entry of a charge."""
+        permit, project = payload.get(PERMIT, ""), payload.get("project", "")
+        return cls(payload["time"][:7], payload["actor"], permit, project, payload["dataset"], payload["release_kind"])
 
 
 @dataclass(slots=True)

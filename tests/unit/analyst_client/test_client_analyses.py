@@ -1,6 +1,5 @@
 """Analyses of a Gram: equal to statsmodels and scikit-learn without noise, and honest about the noise."""
 
-import doctest
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -670,12 +669,6 @@ class TestWithNoise:
         assert "C" in str(table)
         with pytest.raises(KeyError, match="labels are variable, level, statistic, site"):
             table["nothing"]
-
-
-def test_the_page_says_what_is_so() -> None:
-    found = doctest.testfile(str(Path(__file__).parents[3] / "docs" / "analyses.md"), module_relative=False)
-    assert found.attempted > 5
-    assert found.failed == 0
 
 
 def test_a_request_of_counts_is_advised_where_it_would_cost_less() -> None:

@@ -97,7 +97,6 @@ def change_rows(**members: Any) -> Change:
         (change_rows(matrix={"age": [1, 2, True]}), "whole numbers"),
         (change_rows(matrix={"age": "123"}), "whole numbers"),
         (change_rows(bits=-1), "bits is not from 0 to 30"),
-        (change_rows(bits=None), "bits is not an integer"),
     ],
 )
 def test_an_answer_that_contradicts_itself_is_refused(change: Change, message: str) -> None:

@@ -5,9 +5,13 @@ import importlib
 import pkgutil
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import pytest
+from counts_examples import CountsCurator
+from marginals_examples import MarginalsCurator
+from score_examples import ScoreCurator
 
 import analyst_client
 from analyst_client import _public
@@ -20,6 +24,23 @@ MODULES = [
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
 def test_examples_run_as_written(module: ModuleType) -> None:
     assert doctest.testmod(module).failed == 0
+
+
+@pytest.mark.parametrize(
+    ("page", "curator", "least"),
+    [
+        ("analyses", CountsCurator, 6),
+        ("counts", CountsCurator, 11),
+        ("marginals", MarginalsCurator, 9),
+        ("scores", ScoreCurator, 9),
+        ("tables", CountsCurator, 21),
+    ],
+)
+def test_the_pages_for_analysts_say_what_is_so(page: str, curator: type[CountsCurator], least: int) -> None:
+    text = str(Path(__file__).parents[3] / "docs" / f"{page}.md")
+    found = doctest.testfile(text, module_relative=False, globs={"client": curator().client()})
+    assert found.attempted >= least
+    assert found.failed == 0
 
 
 def test_public_names_are_exactly_those_imported() -> None:

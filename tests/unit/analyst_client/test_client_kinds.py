@@ -1,12 +1,14 @@
 """A kind of release is a folder and a line, or comes from outside; one that is not known is refused by name."""
 
 import inspect
+import pickle
 import re
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
 import httpx
+import numpy as np
 import pytest
 from client_examples import (
     COST,
@@ -19,9 +21,24 @@ from client_examples import (
     released,
     with_receipt,
 )
+from counts_examples import CountsCurator
+from marginals_examples import MarginalsCurator
+from score_examples import ScoreCurator
 
 import analyst_client
-from analyst_client import CuratorClient, ReceiptInvalidError, Release, ServiceError, verify
+from analyst_client import (
+    Axis,
+    CountsRequest,
+    CuratorClient,
+    MarginalsRequest,
+    Moments,
+    ReceiptInvalidError,
+    Release,
+    ScoreRequest,
+    ServiceError,
+    Tree,
+    verify,
+)
 from analyst_client.kinds import registry
 from analyst_client.kinds.base import Kind, Request
 from analyst_client.kinds.gram.request import ReleaseOptions, ReleaseRequest
@@ -167,6 +184,59 @@ class TestAKindFromOutside:
         other.name, other.saved_names = "head", ("selection",)
         with pytest.raises(ValueError, match="a kind selection already"):
             registry.register(other)
+
+
+DIRECTIONS = {"(constant)": [1.0, 0.0], "age": [0.0, 1.0], "sex[M]": [0.3, -0.7]}
+OF_KINDS = [
+    (CountsCurator, CountsRequest(["sex", [Axis("age", bins=5), "sex"], Axis("kappa", bins=6, missing=True)], mu=0.3)),
+    (MarginalsCurator, MarginalsRequest([Moments(["kappa", "age"]), Tree(["kappa", "age"], levels=6)], mu=0.5)),
+    (
+        ScoreCurator,
+        ScoreRequest(["sex", "age"], "kappa", directions=DIRECTIONS, statistics=["score", "norms", "meat"], mu=0.5),
+    ),
+]
+
+
+def arrays_of(release: Any) -> list[np.ndarray]:
+    """Return the arrays of a release, in its order."""
+    parts = getattr(release, "tables", None) or getattr(release, "marginals", None) or [release]
+    return [value for part in parts for value in vars(part).values() if isinstance(value, np.ndarray)]
+
+
+def is_same(release: Any, other: Any) -> bool:
+    pairs = zip(arrays_of(release), arrays_of(other), strict=True)
+    return release == other and all(np.array_equal(one, two) for one, two in pairs)
+
+
+@pytest.mark.parametrize(("curator", "asked"), OF_KINDS, ids=lambda value: getattr(value, "kind", ""))
+def test_a_release_is_kept_whole_and_in_its_order(curator: Any, asked: Any, tmp_path: Path) -> None:
+    client, path = curator().client(), tmp_path / "release.json"
+    release = client.release("flchain", asked)
+    by_job = curator(jobs=True).client()
+    assert is_same(by_job.wait(by_job.submit_release("flchain", asked)), release)
+    pickled = pickle.loads(pickle.dumps(release))
+    assert is_same(pickled, release)
+    assert not any(values.flags.writeable for values in arrays_of(pickled))
+    release.save(path)
+    loaded = type(release).load(path)
+    assert loaded == client.fetch_release("rel_1")
+    assert is_same(asked.arrange(loaded), release)
+    assert release.verify()
+    assert verify.verify_file(path).verdict == "consistent"
+    path.write_text(path.read_text().replace('"created_at":"2026', '"created_at":"2027'))
+    with pytest.raises(ReceiptInvalidError, match="damaged, or was changed"):
+        type(release).load(path)
+
+
+@pytest.mark.parametrize(("curator", "asked"), OF_KINDS, ids=lambda value: getattr(value, "kind", ""))
+def test_an_answer_of_another_kind_is_refused(curator: Any, asked: Any) -> None:
+    release = curator().client().release("flchain", asked)
+    with pytest.raises(ServiceError, match=f"rel_1 is no release of the kind '{asked.kind}'"):
+        asked.arrange(Release.from_text(RELEASE_TEXT))
+    with pytest.raises(ServiceError, match=f"a quote of the kind 'gram', where '{asked.kind}' was asked"):
+        asked.arrange_quote(registry.read_quote(Fields(QUOTE)))
+    with pytest.raises(ServiceError, match=f"'{asked.kind}', the kind of this release"):
+        type(release).from_text(RELEASE_TEXT)
 
 
 def test_a_request_is_one_whole() -> None:

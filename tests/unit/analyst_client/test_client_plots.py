@@ -201,7 +201,7 @@ class TestEveryFigure:
     def test_without_matplotlib_the_error_says_what_to_install(self) -> None:
         code = "import sys; sys.modules['matplotlib'] = None\nimport analyst_client.plots"
         done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
-        assert "dp-curator[plots]" in done.stderr
+        assert "dp-curator-client[plots]" in done.stderr
 
     def test_thirty_series_are_told_apart(self) -> None:
         assert len({(i % 6, marker_of(i)) for i in range(30)}) == 30

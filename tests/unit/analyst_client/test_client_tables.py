@@ -1,13 +1,11 @@
 """Contingency tables: without noise the textbook's numbers, with noise what a covariance makes of them."""
 
-import doctest
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from counts_examples import CountsCurator, release_of
+from counts_examples import release_of
 from scipy import stats
 from statsmodels.stats.contingency_tables import Table
 from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
@@ -467,10 +465,3 @@ def test_results_show_themselves() -> None:
 def test_a_quadratic_is_solved_in_every_case(coefficients: Any, pieces: Any) -> None:
     assert fieller(*coefficients, 0.0, 5.0) == pieces
     assert normal_square(0.95) == pytest.approx(stats.chi2.ppf(0.95, 1))
-
-
-def test_the_page_for_analysts_says_what_is_so() -> None:
-    page = Path(__file__).parents[3] / "docs" / "tables.md"
-    found = doctest.testfile(str(page), module_relative=False, globs={"client": CountsCurator().client()})
-    assert found.attempted > 20
-    assert found.failed == 0

@@ -35,7 +35,7 @@ PAGES = sorted(
         *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
         *ROOT.glob("docs/**/*.md"),
         *ROOT.glob("examples/*/README.md"),
-        ROOT / "experiments" / "README.md",
+        *ROOT.glob("studies/*.md"),
     ]
 )
 NAMES = [path.relative_to(ROOT).as_posix() for path in PAGES]
@@ -44,7 +44,6 @@ CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 
 # Pages whose blocks of Python are run as a whole, and by which test.
 RUN_ELSEWHERE = {
-    "docs/engines.md": "tests/unit/docs/test_warehouse_pages.py",
     "docs/fhir.md": "tests/unit/docs/test_warehouse_pages.py",
     "docs/recipes.md": "tests/integration/test_recipes.py",
     "docs/which-method.md": "tests/unit/docs/test_which_method.py",
@@ -306,7 +305,7 @@ class TestShell:
 @cache
 def named_paths() -> list[tuple[str, str]]:
     pattern = re.compile(
-        r"(?:tests|bench|experiments|audit|examples|deploy|migrations|locks|docs|analyst_client|curator_service)/[\w./-]+"
+        r"(?:tests|bench|studies|audit|examples|deploy|migrations|locks|docs|analyst_client|curator_service)/[\w./-]+"
     )
     return sorted({(name, code) for name, code in inline_code() if pattern.fullmatch(code)})
 

@@ -14,7 +14,10 @@ from analyst_client.tutorial import RELEASE
 
 ROOT = Path(__file__).resolve().parents[3]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+SERVER, CLIENT = (
+    tomllib.loads((ROOT / folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for folder in (".", "analyst_client")
+)
 # What the extras add: none of it is there after the plain install.
 BEYOND = (
     "alembic",
@@ -61,14 +64,15 @@ def test_the_plain_install_is_plain(tmp_path: Path) -> None:
 
 
 def test_there_is_an_install_line_for_each_user() -> None:
-    lines = re.findall(r"\| `pip install '?dp-curator(?:\[(\w+)\])?'?` \|", README)
-    assert lines == ["", "plots", "formula", "server"]
-    assert set(lines) - {""} <= set(PROJECT["optional-dependencies"])
-    assert PROJECT["name"] == "dp-curator"
+    lines = re.findall(r"\| `pip install '?(dp-curator[\w-]*)(?:\[(\w+)\])?'?` \|", README)
+    for project, extras in ((CLIENT, ["", "plots", "formula", ""]), (SERVER, ["", "spark"])):
+        assert [extra for name, extra in lines if name == project["name"]] == extras
+        assert set(extras) - {""} <= set(project["optional-dependencies"])
+    assert {name for name, _ in lines} == {CLIENT["name"], SERVER["name"]}
 
 
 @pytest.mark.parametrize("name", ["numpy", "scipy", "httpx", "cryptography"])
 def test_what_the_plain_install_holds_is_named(name: str) -> None:
-    assert any(text.startswith(name) for text in PROJECT["dependencies"])
-    (line,) = (line for line in README.splitlines() if "`pip install dp-curator`" in line)
+    assert any(text.startswith(name) for text in CLIENT["dependencies"])
+    (line,) = (line for line in README.splitlines() if line.startswith("| an analyst |"))
     assert name in line

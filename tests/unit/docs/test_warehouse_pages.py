@@ -1,21 +1,16 @@
-"""Pages for warehouses: omop.md shows what a declaration becomes; fhir.md and the statements of engines.md run."""
+"""Pages for warehouses: omop.md shows what a declaration becomes; the statements of fhir.md run."""
 
 import io
 import re
 import tomllib
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from pyarrow.csv import ConvertOptions, read_csv
 from typer.testing import CliRunner
 
 from curator_service.cli.main import app
-from curator_service.datasets.engines.arrow import sum_batches
-from curator_service.kinds.gram.kernel import GramKernel
-from curator_service.privacy.row_maps import Ball
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"
@@ -56,14 +51,3 @@ def test_an_export_becomes_the_rows_that_are_shown(tmp_path: Path, monkeypatch: 
     ]
     Path("weights.toml").write_text(manifest, encoding="utf-8")
     assert "3 rows of up to 20,000, of 3 persons" in run("manifest", "check", "weights.toml", "rows.parquet")
-
-
-def test_statements_on_flchain_give_the_sums_of_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
-    found: dict[str, Any] = {}
-    exec("\n".join(blocks("engines.md", "python")), found)
-    kernel = GramKernel(found["asked"], Ball.of_norm(1.5))
-    rows = read_csv("examples/flchain/flchain.csv", convert_options=ConvertOptions(strings_can_be_null=True))
-    count, *sums = sum_batches(kernel, found["manifest"], rows.to_batches()).tolist()
-    assert count == 7874
-    assert found["gram"].ravel().tolist() == sums

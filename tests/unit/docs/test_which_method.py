@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.which import METHODS, WITH_INTERVALS
+from studies.which import METHODS, WITH_INTERVALS
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "which-method.md"
 

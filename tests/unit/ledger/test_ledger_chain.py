@@ -40,7 +40,7 @@ def opening(limit: int) -> dict[str, Any]:
 
 
 def charge(units: int, **payload: str) -> dict[str, Any]:
-    of = {"dataset": "cohort", "time": MOMENT}
+    of = {"dataset": "cohort", "release_kind": "gram", "time": MOMENT}
     return {"kind": "charge", "units": str(units), "actor": HOLDER, **of, **payload}
 
 

@@ -244,13 +244,15 @@ def test_it_is_installed_from_a_folder_alone_and_against_its_hashes(tmp_path: Pa
     house.mkdir()
     needed = write_wheel(house, "needed", "1.0", "needed_module")
     write_wheel(house, "dp_curator", "0.1.0", "dp_curator_module")
+    write_wheel(house, "dp_curator_client", "0.1.0", "client_module")
     shutil.copy(DEPLOY / "install-offline", house)
     digest = hashlib.sha256(needed.read_bytes()).hexdigest()
-    (house / "server.lock").write_text(f"needed==1.0 --hash=sha256:{digest}\n", encoding="utf-8")
+    for lock in ("server.lock", "client.lock"):
+        (house / lock).write_text(f"needed==1.0 --hash=sha256:{digest}\n", encoding="utf-8")
     environment = os.environ | {"PYTHON": sys.executable, "PIP_INDEX_URL": "http://127.0.0.1:1/", "PIP_FIND_LINKS": ""}
 
-    def install(target: Path) -> subprocess.CompletedProcess[str]:
-        command = ["sh", str(house / "install-offline"), str(target)]
+    def install(target: Path, *what: str) -> subprocess.CompletedProcess[str]:
+        command = ["sh", str(house / "install-offline"), str(target), *what]
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
     done = install(tmp_path / "there")
@@ -260,6 +262,10 @@ def test_it_is_installed_from_a_folder_alone_and_against_its_hashes(tmp_path: Pa
         [tmp_path / "there/bin/python", "-I", "-c", program], capture_output=True, text=True, check=True
     )
     assert shown.stdout == "1.0 0.1.0\n"
+    assert not list((tmp_path / "there").rglob("client_module.py"))
+    assert install(tmp_path / "desk", "client").returncode == 0
+    assert {path.name for path in (tmp_path / "desk").rglob("*_module.py")} == {"client_module.py", "needed_module.py"}
+    assert install(tmp_path / "nowhere", "both").returncode == 2
     (house / "server.lock").write_text(f"needed==1.0 --hash=sha256:{'0' * 64}\n", encoding="utf-8")
     refused = install(tmp_path / "elsewhere")
     assert refused.returncode != 0
@@ -270,6 +276,7 @@ def test_the_wheelhouse_holds_what_the_lock_says_and_nothing_else() -> None:
     made = subprocess.run(["make", "-n", "wheelhouse"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert re.search(r"pip download .*--require-hashes --only-binary :all:", made)
     assert "--requirement locks/server.lock" in made
-    assert "cp -R locks/server.lock deploy deploy/install-offline build/wheelhouse" in made
+    assert "cp -R locks/server.lock locks/client.lock deploy deploy/install-offline build/wheelhouse" in made
+    assert made.count("hatchling build --target wheel") == 2
     script = (DEPLOY / "install-offline").read_text(encoding="utf-8")
     assert script.count("pip --isolated install") == script.count("--no-index") - 1 == 2  # one of them is in a comment

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments import rivals
-from experiments.protocol import Floats
-from experiments.rivals import Price, Rounds, Split, Steps, boost, descend
+from studies import rivals
+from studies.protocol import Floats
+from studies.rivals import Price, Rounds, Split, Steps, boost, descend
 
 
 def rows_with_a_line(n: int = 400) -> tuple[Floats, Floats]:

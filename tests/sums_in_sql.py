@@ -1,9 +1,9 @@
-"""Templates of SQL for rows that must stay in a warehouse: raw values to a table of integers, and exact sums over it.
+"""Sums over rows in SQL, for DuckDB and PostgreSQL: an oracle that shares no arithmetic with the engines.
 
-They are no engine: no setting leads here, and no release is made of such rows (docs/engines.md says why). A statement
-is total, for one that fails for a value tells of it: whatever a row holds is brought within public numbers before any
-arithmetic that could overflow or underflow. Each step is a table of its own, `AS MATERIALIZED`: PostgreSQL writes the
-expressions of a step that is none into the next one, wherever they are named, and their text grows without end.
+One query cuts raw values to the stored lattice, as a table of integers with a mark. The others sum over such a table.
+Any raw value is brought within public numbers before arithmetic that could overflow or underflow, because a database
+ends a statement with an error where a float would become infinite. Each step is a table of its own, `AS MATERIALIZED`:
+PostgreSQL would otherwise write the expressions of a step into the next one, and their text would grow without end.
 """
 
 import math
@@ -11,66 +11,36 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import combinations_with_replacement
-from typing import Protocol
 
 import numpy as np
 
 from curator_service.datasets.batches import MARK
+from curator_service.kinds.counts.tables import Axis
 from curator_service.privacy.bins import cut_points
 from curator_service.privacy.design import Column, ColumnType, Design, Term, TermKind
 from curator_service.privacy.lattice import MISSING, STORED_UNIT, UNIT, IntArray, center_and_scale, to_stored
 from curator_service.privacy.row_maps import Ball, Box, RowMap, UnitXY
 
-ENTRIES_MAX = 1600
-"""Sums of one statement: a row of PostgreSQL's has 1,664 columns at most."""
 _WHITESPACE = "".join(sign for sign in map(chr, range(1, 0x3001)) if sign.isspace())
 """What stands around a word and is not of it."""
 _LENGTH_MAX = 2**26
 """Above the norm of any row; a radius beyond it shrinks none."""
 _NAN = "CAST('NaN' AS double precision)"
-_DECLARED_ALONE = "there is a template for declared columns alone"
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What differs between databases.
-
-    Attributes
-    ----------
-    name : str
-    divide : str
-        The sign between two integers, neither below 0, that leaves the remainder out.
-    trim : str
-        The function of a word and the signs to trim off its ends.
-    """
+    """What differs between databases."""
 
     name: str
     divide: str
+    """The sign between two integers, neither below 0, that leaves the remainder out."""
     trim: str
+    """The function of a word and the signs to trim off its ends."""
 
 
 DUCKDB = Dialect("duckdb", "//", "trim")
 POSTGRESQL = Dialect("postgresql", "/", "btrim")
-
-
-class Axis(Protocol):
-    """What a table of counts has along one side."""
-
-    @property
-    def column(self) -> Column:
-        """Whose values are counted."""
-
-    @property
-    def edges(self) -> tuple[float, ...] | None:
-        """Of its bins; None of levels."""
-
-    @property
-    def missing(self) -> bool:
-        """Whether its last cell is that of a missing value."""
-
-    @property
-    def size(self) -> int:
-        """How many cells it has."""
 
 
 class _Steps:
@@ -98,19 +68,8 @@ class _Steps:
 def cut_query(columns: Sequence[Column], source: str, dialect: Dialect) -> str:
     """Return a query that cuts raw values to the stored lattice, bit for bit as `engines.arrow.store_values` does.
 
-    Parameters
-    ----------
-    columns : sequence of Column
-        Numeric ones are integers or floats in the source, all others texts. Decimals must be made floats before: one
-        beyond all floats would end the query.
-    source : str
-        A table, as SQL names it: an admin's text.
-    dialect : Dialect
-
-    Returns
-    -------
-    str
-        Its result has an integer for each column, and a mark.
+    Numeric columns are integers or floats in the source, all others are texts. The result has an integer for each
+    column, and a mark.
     """
     names = {f"c{j}": column for j, column in enumerate(columns)}
     numeric = {name: column for name, column in names.items() if column.type is ColumnType.NUMERIC}
@@ -129,33 +88,9 @@ def cut_query(columns: Sequence[Column], source: str, dialect: Dialect) -> str:
 
 
 def gram_query(design: Design, row_map: RowMap, lattice: str, dialect: Dialect) -> str:
-    """Return a query of Σ z zᵀ over mapped rows z of terms and targets, in integers alone.
-
-    Parameters
-    ----------
-    design : Design
-    row_map : RowMap
-    lattice : str
-        A table with an integer for each column, and the mark, as SQL names it.
-    dialect : Dialect
-
-    Returns
-    -------
-    str
-        Its result is one row, for `read_gram`.
-
-    Raises
-    ------
-    ValueError
-        If something is computed before it is summed, or there are more sums than a statement gives.
-    """
+    """Return a query of Σ z zᵀ over mapped rows z of terms and targets, in integers alone."""
     fields = (*design.terms, *design.targets)
-    _check_declared(design.sources)
-    if design.combinations is not None or any(term.factors or term.basis is not None for term in fields):
-        raise ValueError(_DECLARED_ALONE)
     entries = list(combinations_with_replacement([f"z{j}" for j in range(len(fields))], 2))
-    if len(entries) > ENTRIES_MAX:
-        raise ValueError(f"{len(entries)} sums; one statement gives {ENTRIES_MAX}")
     steps, places = _Steps(lattice), {column: f"c{j}" for j, column in enumerate(design.columns)}
     # A statement needs a column even where terms need none.
     steps.add({"row_count": "1"} | _read_stored(places), where=f"{_quote(MARK)} = 1")
@@ -173,18 +108,7 @@ def gram_query(design: Design, row_map: RowMap, lattice: str, dialect: Dialect) 
 
 
 def read_gram(row: Sequence[int | Decimal], width: int) -> IntArray:
-    """Return the sums of a row of `gram_query` as a matrix.
-
-    Parameters
-    ----------
-    row : sequence of int or Decimal
-    width : int
-        Terms and targets.
-
-    Returns
-    -------
-    ndarray of int64, shape (width, width)
-    """
+    """Return the sums of a row of `gram_query` as a matrix."""
     upper, gram = np.triu_indices(width), np.zeros((width, width), dtype=np.int64)
     gram[upper] = list(map(int, row))
     gram.T[upper] = gram[upper]
@@ -192,25 +116,7 @@ def read_gram(row: Sequence[int | Decimal], width: int) -> IntArray:
 
 
 def counts_query(tables: Sequence[Sequence[Axis]], lattice: str) -> str:
-    """Return a query of how many rows are in each cell of some tables, in any dialect.
-
-    Parameters
-    ----------
-    tables : sequence of sequence of Axis
-    lattice : str
-        A table with an integer for each column, and the mark, as SQL names it.
-
-    Returns
-    -------
-    str
-        Its result has a row for each cell that is not empty, for `read_counts`.
-
-    Raises
-    ------
-    ValueError
-        If an axis is computed.
-    """
-    _check_declared([axis.column for axes in tables for axis in axes])
+    """Return a query of how many rows are in each cell of some tables, in any dialect."""
     columns = dict.fromkeys(axis.column.name for axes in tables for axis in axes)
     steps, places = _Steps(lattice), {column: f"c{j}" for j, column in enumerate(columns)}
     steps.add(_read_stored(places), where=f"{_quote(MARK)} = 1")
@@ -228,27 +134,11 @@ def counts_query(tables: Sequence[Sequence[Axis]], lattice: str) -> str:
 
 
 def read_counts(rows: Iterable[Sequence[int]], sizes: Sequence[int]) -> IntArray:
-    """Return the counts of rows of `counts_query` as the kernel has them: cell after cell, in units of q².
-
-    Parameters
-    ----------
-    rows : iterable of sequence of int
-    sizes : sequence of int
-        Cells of each table.
-
-    Returns
-    -------
-    ndarray of int64, shape (cells,)
-    """
+    """Return the counts of rows of `counts_query` as the kernel has them: cell after cell, in units of q²."""
     counts = [np.zeros(size, dtype=np.int64) for size in sizes]
     for place, cell, count in rows:
         counts[place][cell] = count * UNIT**2
     return np.concatenate(counts)
-
-
-def _check_declared(columns: Iterable[Column]) -> None:
-    if any(column.reads != (column.name,) for column in columns):
-        raise ValueError(_DECLARED_ALONE)
 
 
 def _quote(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Figures of docs/verdict.md and of docs/which-method.md."""
+"""Figures of studies/verdict.md and of docs/which-method.md."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 
-from experiments.metrics import Floats
+from studies.metrics import Floats
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt

@@ -21,7 +21,7 @@ length. It is run too, as "the overview's program": that is no ε-local privacy,
 
 Excess risk is the mean loss over the population beyond the least possible. Prints Markdown.
 
-    python -m experiments.local_sgd [--repeats 20] [--figure docs/images/literature_local.png]
+    python -m studies.local_sgd [--repeats 20] [--figure studies/images/literature_local.png]
 """
 
 import math
@@ -40,8 +40,8 @@ from bench.simulation import Hospital, Truth
 from curator_service.kinds.gram.statistics import Statistic
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import Mechanism
-from experiments.metrics import Floats, Proportion
-from experiments.studies import Panel, draw_panels, head, line, parser_of
+from studies.common import Panel, draw_panels, head, line, parser_of
+from studies.metrics import Floats, Proportion
 
 EPSILONS = (1.0, 0.1)
 PEOPLE = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000)

@@ -6,8 +6,8 @@ intervals". Here the same metrics are taken of releases of a real server: log ea
 experience and gender, linear and cubic in experience. Experience is no column: it is computed of declared ones in the
 request. Row map and shares are chosen for every price from quotes and made-up rows. Prints Markdown, draws a figure.
 
-    python -m experiments.cps --data DIR [--releases 200] [--many 1000] [--figure docs/images/verdict.png]
-    python -m experiments.cps --data DIR --typed 20 [--draws 200]
+    python -m studies.cps --data DIR [--releases 200] [--many 1000] [--figure studies/images/verdict.png]
+    python -m studies.cps --data DIR --typed 20 [--draws 200]
 
 The second asks as a newcomer types it, with nothing but a formula and ε = 1: `client.refine`, `client.release` beside
 it, of four models, so many times. With `--draws` rows are drawn anew each time, and answered in memory (`bench.desk`).
@@ -48,8 +48,8 @@ from bench.serving import open_population, serve
 from curator_service.container import Curator
 from curator_service.datasets.manifest import Manifest
 from curator_service.privacy.accountant import Price
-from experiments.figure import draw
-from experiments.metrics import Agreement, Floats, Inferred, Proportion, holds
+from studies.figure import draw
+from studies.metrics import Agreement, Floats, Inferred, Proportion, holds
 
 EPSILONS = (0.5, 1.0, 3.0)
 DELTA = 1e-6
@@ -557,7 +557,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--many", type=int, default=1000, help="releases at the lowest price, where errors are rare")
     parser.add_argument("--typed", type=int, help="answers to each model as it is typed, and nothing else")
     parser.add_argument("--draws", type=int, default=0, help="beside --typed: as many in memory, of rows drawn anew")
-    parser.add_argument("--figure", type=Path, default=Path(__file__).parents[1] / "docs" / "images" / "verdict.png")
+    parser.add_argument("--figure", type=Path, default=Path(__file__).with_name("images") / "verdict.png")
     options = parser.parse_args(arguments)
     workers, kind = Workers.read(options.data / FILE), CuratorClient if options.typed is None else FreshClient
 

@@ -3,7 +3,7 @@
 n is the number of rows, µ the price in Gaussian differential privacy, d the number of terms with the constant. Problems
 are drawn with a fixed seed, equally many in each half decade of nµ/d^1.5: 3 to 20 features, 300 to 100,000 rows, ε from
 0.1 to 10 at δ = 1e-6, R² from 0.2 to 0.9, correlations of 0 to 0.8; half of them have long tails, log-normal features
-and residuals of Student's t. Bounds are those of ``experiments.protocol``. Of the same price stand beside each other
+and residuals of Student's t. Bounds are those of ``studies.protocol``. Of the same price stand beside each other
 
 - the mean alone: the noisy sum of the target within its bounds, over the number of rows;
 - one release, under the default row map for the right ``expected_rows``: AdaSSP, EmpiricalBayes from 4,000 rows on;
@@ -15,7 +15,7 @@ better; where the latter is below 0.05, a problem is left out. Lengths of 95 % i
 on the same columns, for residuals of any variance, in the median of slopes. Noise is normal, as wide as the curator
 states. With ``--data`` sets of the UCI collection are points of the figure, and have a table. Prints Markdown.
 
-    python -m experiments.which [--data DIR] [--out FILE] [--problems 30] [--splits 3]
+    python -m studies.which [--data DIR] [--out FILE] [--problems 30] [--splits 3]
 """
 
 import argparse
@@ -36,11 +36,11 @@ from analyst_client.refinement.rules import RefinementRules
 from bench.ideal import IdealCurator
 from bench.refined import cuts, least_squares
 from bench.simulation import Hospital, SeededNoise
-from experiments.figure import BandPanel, draw_bands
-from experiments.problems import EDGES, TAILS, Problem, draw_problems, read_sets
-from experiments.protocol import Floats, draw_bounds, error_without_privacy
-from experiments.refinement import plain_error
-from experiments.studies import IMAGES, print_table
+from studies.common import IMAGES, print_table
+from studies.figure import BandPanel, draw_bands
+from studies.problems import EDGES, TAILS, Problem, draw_problems, read_sets
+from studies.protocol import Floats, draw_bounds, error_without_privacy
+from studies.refinement import plain_error
 
 METHODS = ("mean alone", "one release", "AdaSSP of Wang", "refinement")
 MEAN, ONE, _, REFINED = range(len(METHODS))

@@ -20,7 +20,7 @@ and noise are the server's own functions without HTTP, through `bench.simulation
 bounds of their own. Searches take fewer draws than the thesis', and judge by rows held out where its program judges by
 the rows fitted. Prints Markdown.
 
-    python -m experiments.nieminen [--folds 50] [--figure docs/images/literature_nieminen.png]
+    python -m studies.nieminen [--folds 50] [--figure studies/images/literature_nieminen.png]
 """
 
 import math
@@ -39,8 +39,8 @@ from bench.simulation import Hospital
 from curator_service.kinds.gram.statistics import Statistic
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import Calibration, Mechanism
-from experiments.metrics import Floats, Proportion
-from experiments.studies import Panel, draw_panels, head, line, parser_of
+from studies.common import Panel, draw_panels, head, line, parser_of
+from studies.metrics import Floats, Proportion
 
 FEATURES, PUBLIC, HELD_OUT = 10, 10, 100
 SPLIT = (0.35, 0.6, 0.05)

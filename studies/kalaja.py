@@ -11,7 +11,7 @@ is the thesis'. No hospital may declare such bounds; the last two lines have pub
 3, calibration ``classical``, where not said otherwise. Everything is released by a real curator through HTTP. Prints
 Markdown.
 
-    python -m experiments.kalaja --data DIR [--releases 2] [--figure docs/images/literature_kalaja.png]
+    python -m studies.kalaja --data DIR [--releases 2] [--figure studies/images/literature_kalaja.png]
 
 DIR holds NAME/data.csv.gz (last column: the target) and NAME/test_mask.csv.gz, as in the collection
 treforevans/uci_datasets. Of the thesis' four sets airfoil and elevators are among them; concrete and bike are not the
@@ -31,8 +31,7 @@ from analyst_client import SSP, AdaSSP, EstimationWarning
 from analyst_client.estimators.base import LinearFit
 from bench.recipes import DIRECTION_MIN, FAMILIES, Bounds, thesis
 from bench.uci import load
-from experiments.metrics import Floats, Proportion
-from experiments.studies import (
+from studies.common import (
     Panel,
     Shelf,
     draw_panels,
@@ -45,6 +44,7 @@ from experiments.studies import (
     parser_of,
     shown,
 )
+from studies.metrics import Floats, Proportion
 
 SETS = ("airfoil", "concrete", "elevators", "bike")
 EPSILONS = (0.1, 0.3, 1.0, 1.9)

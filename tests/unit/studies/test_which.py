@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments import problems, which
+from studies import problems, which
 
 
 def test_examples_run() -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from experiments.protocol import adassp, draw_bounds, error_without_privacy
+from studies.protocol import adassp, draw_bounds, error_without_privacy
 
 
 def rows(count: int = 4000) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Pure functions of the reproductions of docs/literature.md, on what can be computed by hand or by another formula."""
+"""Pure functions of studies/literature.md, on what can be computed by hand or by another formula."""
 
 import doctest
 import math
@@ -11,11 +11,11 @@ from scipy.stats import spearmanr
 
 from analyst_client import Noise, Release
 from curator_service.privacy.calibration import Calibration
-from experiments import kalaja, local_sgd, nieminen, studies, wang
-from experiments.metrics import Proportion
+from studies import common, kalaja, local_sgd, nieminen, wang
+from studies.metrics import Proportion
 
 
-@pytest.mark.parametrize("module", [studies, wang, kalaja, nieminen, local_sgd], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [common, wang, kalaja, nieminen, local_sgd], ids=lambda module: module.__name__)
 def test_examples_run(module: ModuleType) -> None:
     outcome = doctest.testmod(module)
     assert outcome.failed == 0
@@ -25,15 +25,15 @@ def test_examples_run(module: ModuleType) -> None:
 class TestStudies:
     def test_the_error_over_folds_is_that_of_their_means(self) -> None:
         folds = [[0.0, 2.0], [4.0, 4.0], [1.0, 1.0]]
-        mean = studies.over_folds(folds)
+        mean = common.over_folds(folds)
         assert mean.value == pytest.approx(2.0)
         assert mean.error == pytest.approx(np.std([1.0, 4.0, 1.0], ddof=1) / math.sqrt(3))
 
     @pytest.mark.parametrize("places", [(), ("a", "b")])
     def test_panels_are_drawn(self, tmp_path: Path, places: tuple[str, ...]) -> None:
         points = {0.0 if places else 0.1: Proportion(0.2, 0.01), 1.0: Proportion(0.1, 0.01)}
-        panel = studies.Panel("title", "x", "y", {"one": points, "two": points}, {"zero": 0.3}, (not places, True))
-        studies.draw_panels(tmp_path / "figure.png", [panel, panel, panel], columns=2)
+        panel = common.Panel("title", "x", "y", {"one": points, "two": points}, {"zero": 0.3}, (not places, True))
+        common.draw_panels(tmp_path / "figure.png", [panel, panel, panel], columns=2)
         assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -9,7 +9,7 @@ The figure of a cell is the excess of the error over that without privacy, at le
 The last line is the geometric mean of the ratio of AdaSSP's figure to that of the refinement, over sets that hold a
 signal. What was spent is what the ledger says. Prints Markdown.
 
-    python -m experiments.refinement --data DIR [--epsilons 0.1 1] [--bounds tight loose] [--splits 10]
+    python -m studies.refinement --data DIR [--epsilons 0.1 1] [--bounds tight loose] [--splits 10]
 
 References
 ----------
@@ -28,7 +28,7 @@ from bench.serving import Server, open_population, serve
 from bench.uci import column_names, load, manifest
 from curator_service.container import Curator
 from curator_service.privacy.accountant import Price
-from experiments.protocol import BESIDE, DELTA, FLOOR, SIGNAL, Floats, adassp, draw_bounds, error_without_privacy
+from studies.protocol import BESIDE, DELTA, FLOOR, SIGNAL, Floats, adassp, draw_bounds, error_without_privacy
 
 ADASSP_EPSILON = 100.0
 """At which AdaSSP is shown beside."""

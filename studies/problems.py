@@ -10,7 +10,7 @@ import numpy as np
 
 from analyst_client.planning.prices import gdp_delta, number_of
 from bench.uci import load
-from experiments.protocol import DELTA, Floats
+from studies.protocol import DELTA, Floats
 
 EDGES = 10.0 ** np.arange(-1.0, 4.01, 0.5)
 """Half decades of nµ/d^1.5."""

@@ -12,7 +12,7 @@ the same (ε, δ) to the end. Beside them stands his program's arithmetic with i
 
 Published errors are those that his repository stores, of which the paper's table has three digits. Prints Markdown.
 
-    python -m experiments.wang --data DIR [--releases 5] [--figure docs/images/literature_wang.png]
+    python -m studies.wang --data DIR [--releases 5] [--figure studies/images/literature_wang.png]
 
 DIR holds NAME/data.csv.gz (last column: the target) and NAME/test_mask.csv.gz, as in the collection
 treforevans/uci_datasets.
@@ -27,8 +27,7 @@ import numpy as np
 
 from analyst_client import AdaSSP
 from bench.uci import load
-from experiments.metrics import Floats, Proportion
-from experiments.studies import (
+from studies.common import (
     DELTA,
     Panel,
     Shelf,
@@ -42,6 +41,7 @@ from experiments.studies import (
     parser_of,
     shown,
 )
+from studies.metrics import Floats, Proportion
 
 EPSILONS = (1.0, 0.1)
 CALIBRATIONS = ("wang2018", "analytic")

@@ -1,7 +1,7 @@
 """Logistic regression by score steps, beside other private ones, on sets of the UCI collection and on flchain.
 
 The target of a UCI set is whether its response is above 0, where the collection puts its mean; of flchain it is death.
-Public bounds are made up as `experiments.protocol.draw_bounds` does, ``tight`` or ``loose``; those of flchain are of
+Public bounds are made up as `studies.protocol.draw_bounds` does, ``tight`` or ``loose``; those of flchain are of
 its manifest. Each split of a set is a dataset of a real server, from which two things are bought at the same price: a
 refinement (`client.refine` with ``family="binomial"``), and one release of XᵀX and Xᵀy, whose fit is the approximation
 of `LogisticRegression`.
@@ -12,7 +12,7 @@ No private method could choose so well.
 
 A cell is accuracy in % / log loss on test rows, means over splits. Prints Markdown.
 
-    python -m experiments.logistic --data DIR [--epsilons 0.3 1] [--bounds tight loose] [--splits 3]
+    python -m studies.logistic --data DIR [--epsilons 0.3 1] [--bounds tight loose] [--splits 3]
 
 DIR holds uci/NAME/data.csv.gz and uci/NAME/test_mask.csv.gz, and flchain/flchain.csv.
 
@@ -39,8 +39,8 @@ from bench.serving import Server, open_population, serve
 from bench.uci import column_names, load
 from curator_service.container import Curator
 from curator_service.privacy.accountant import Price
-from experiments.protocol import DELTA, draw_bounds
-from experiments.refinement import register
+from studies.protocol import DELTA, draw_bounds
+from studies.refinement import register
 
 Floats = npt.NDArray[Any]
 SETS = ("airfoil", "bike", "elevators", "protein", "wine", "flchain")

@@ -1,4 +1,4 @@
-"""Shared by the reproductions of docs/literature.md: datasets at a served curator, numbers, tables, figures.
+"""Shared by the reproductions of studies/literature.md: datasets at a served curator, numbers, tables, figures.
 
 Numbers are means with their standard errors. A released number carries noise from the operating system, so another run
 differs by the errors stated; rows that are made up come from fixed seeds.
@@ -22,7 +22,7 @@ from bench.uci import column_names
 from curator_service.container import Curator
 from curator_service.identity.policy import Role
 from curator_service.privacy.accountant import Price
-from experiments.metrics import Floats, Proportion
+from studies.metrics import Floats, Proportion
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
@@ -30,7 +30,7 @@ from matplotlib.axes import Axes
 
 from analyst_client.plots.style import ON_LIGHT, marker_of
 
-IMAGES = Path(__file__).parents[1] / "docs" / "images"
+IMAGES = Path(__file__).with_name("images")
 DELTA = 1e-6
 ANALYST = "experiment"
 

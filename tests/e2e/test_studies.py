@@ -8,7 +8,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from experiments import cps, kalaja, local_sgd, nieminen, wang
+from studies import cps, kalaja, local_sgd, nieminen, wang
 
 pytestmark = pytest.mark.slow
 

@@ -1,11 +1,11 @@
-"""Metrics of the experiments, on intervals that can be checked by hand."""
+"""Metrics of the studies, on intervals that can be checked by hand."""
 
 import math
 
 import numpy as np
 import pytest
 
-from experiments.metrics import (
+from studies.metrics import (
     Agreement,
     Inferred,
     Proportion,

@@ -1,6 +1,6 @@
 """Rivals of the refined regression, tuned in hindsight: private gradient descent, boosted AdaSSP and DP-EBM.
 
-Sets, splits and made-up public bounds are those of ``experiments.refinement``, and so are ε, δ and the µ² that they
+Sets, splits and made-up public bounds are those of ``studies.refinement``, and so are ε, δ and the µ² that they
 come to. Rows are scaled to [−1, 1] by the bounds, and everybody is given the number of training rows. Beside the
 refined regression stand:
 
@@ -16,10 +16,10 @@ test rows and free repeats; no analyst has any of these. The luck of the noise i
 ``interpret`` is no dependency of this project. ``pip install --no-deps --target DIR interpret-core`` puts it into a
 folder of its own, and ``PYTHONPATH=DIR:.`` finds it; where it is missing the columns of DP-EBM are left out.
 
-The refined column is read from what ``experiments.refinement`` printed. Results are kept in a file as they come, and
+The refined column is read from what ``studies.refinement`` printed. Results are kept in a file as they come, and
 those that are in it are not computed again, so a new refined column takes a second. Prints Markdown.
 
-    python -m experiments.rivals --data DIR [--refined FILE] [--results FILE] [--epsilons 1 0.1] [--bounds tight loose]
+    python -m studies.rivals --data DIR [--refined FILE] [--results FILE] [--epsilons 1 0.1] [--bounds tight loose]
 
 References
 ----------
@@ -48,7 +48,7 @@ import numpy as np
 
 from analyst_client.planning.prices import gdp_delta, number_of
 from bench.uci import load
-from experiments.protocol import BESIDE, DELTA, SIGNAL, Floats, draw_bounds, error_without_privacy
+from studies.protocol import BESIDE, DELTA, SIGNAL, Floats, draw_bounds, error_without_privacy
 
 GOAL = 0.03
 """How far in R² the refined regression may be below a line of a rival."""
@@ -427,7 +427,7 @@ def key_of(name: str, kind: str, epsilon: float, method: str) -> str:
 
 
 def refined_of(text: str) -> dict[tuple[str, str, float], float]:
-    r"""Read R² of refined regressions, by set, bounds and ε, from what ``experiments.refinement`` printed.
+    r"""Read R² of refined regressions, by set, bounds and ε, from what ``studies.refinement`` printed.
 
     Examples
     --------
@@ -507,7 +507,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--screened", type=int, default=15_000, help="rows that all of a grid is tried on, in splits")
     parser.add_argument("--kept", type=int, default=8, help="settings that are tried on all splits")
-    parser.add_argument("--refined", type=Path, help="what experiments.refinement printed")
+    parser.add_argument("--refined", type=Path, help="what studies.refinement printed")
     parser.add_argument("--results", type=Path, help="where results are kept")
     options = parser.parse_args(arguments)
     results: Results = {}
