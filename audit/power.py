@@ -16,6 +16,7 @@ import os
 import random
 import signal
 import sys
+import time
 import tomllib
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,7 +30,8 @@ import pytest
 from audit.core import ROOT
 
 FILE = ROOT / "tests" / "power.toml"
-_TIMEOUT_S = 300
+_TIMEOUT_S, _TIMES = 20, 5
+"""How long the tests of a mutant may take: so many seconds, and so many times as long as without it."""
 _TEXT_MAX = 60
 _PYTEST = (
     *("-q", "-x", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist"),
@@ -213,11 +215,11 @@ def _make(text: str, names: Sequence[str], index: int, target: types.FunctionTyp
 # --- Runs --------------------------------------------------------------------------------------------------------
 
 
-def _passes(tests: Sequence[str], apply: Apply | None = None) -> bool:
-    """Run tests in a forked process, of a mutant if one is given; return whether all of them passed."""
+def _passes(tests: Sequence[str], apply: Apply | None = None, limit_s: int = 0) -> bool:
+    """Run tests in a forked process, of a mutant if one is given; return whether all of them passed in time."""
     child = os.fork()
     if not child:
-        signal.alarm(_TIMEOUT_S)
+        signal.alarm(limit_s)
         with open(os.devnull, "w", encoding="utf-8") as nowhere:
             os.dup2(nowhere.fileno(), 1)
             os.dup2(nowhere.fileno(), 2)
@@ -236,8 +238,10 @@ def measure(modules: Sequence[str], tests: Sequence[str], count: int, seed: int)
     RuntimeError
         If the tests fail without a mutant.
     """
+    start = time.monotonic()
     if not _passes(tests):
         raise RuntimeError(f"these tests fail without a mutant: {' '.join(tests)}")
+    limit_s = _TIMEOUT_S + round(_TIMES * (time.monotonic() - start))
     everything = [mutant for module in modules for mutant in list_mutants(module)]
     random.Random(seed).shuffle(everything)
     tried, alive = 0, []
@@ -248,7 +252,7 @@ def measure(modules: Sequence[str], tests: Sequence[str], count: int, seed: int)
         if made is None:
             continue
         tried += 1
-        if _passes(tests, made[1]):
+        if _passes(tests, made[1], limit_s):
             alive.append(made[0])
             print(f"  alive: {made[0]}", flush=True)
     return Power(tried, tuple(alive))
