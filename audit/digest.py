@@ -10,34 +10,22 @@ import re
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from audit.core import ROOT, files_below, guaranteeing, read_core
+
 PAGE = "docs/audit.md"
-AUDITED = (
-    "audit",
-    "curator_service/datasets/engines",
-    "curator_service/datasets/snapshot.py",
-    "curator_service/datasets/sources",
-    "curator_service/ledger/accounts/unit_of_work.py",
-    "curator_service/ledger/repository.py",
-    "curator_service/ledger/accounts/reservations.py",
-    "curator_service/ledger/service.py",
-    "curator_service/ledger/trust/guard.py",
-    "curator_service/kinds",
-    "curator_service/privacy",
-    "curator_service/releases",
-)
-"""Folders, with every Python file below them, and files."""
 
 _LINE = re.compile(r"^Digest of the audited code \(SHA-256\): `([0-9a-f]{64})`$", re.MULTILINE)
 
 
 def audited_files(root: Path = ROOT) -> list[str]:
-    """Return the audited files by path, in order."""
-    found = set()
-    for name in AUDITED:
-        path = root / name
-        found |= {path} if path.is_file() else set(path.rglob("*.py"))
-    return sorted(path.relative_to(root).as_posix() for path in found)
+    """Return the files of the audit itself and of the trusted core, by path and in order.
+
+    Raises
+    ------
+    MissingPathError
+        If the page of the trusted core names a path that does not exist.
+    """
+    return sorted({*files_below("audit", root), *guaranteeing(read_core(root))})
 
 
 def code_digest(root: Path = ROOT) -> str:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from audit.digest import ROOT
+from audit.core import ROOT
 from audit.mutants import MUTANTS, Mutant
 
 ROUNDS = 1500

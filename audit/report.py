@@ -73,10 +73,8 @@ guarantee, seen from outside? Would the audit notice if it did not?
 
 {digest_line}
 
-The digest covers every Python file below `curator_service/privacy`, `curator_service/kinds`,
-`curator_service/releases` and `audit`; of `datasets` what reads rows, `sources`, `snapshot.py` and `engines`; and of
-`ledger` what moves an account and what lets an answer out, `service.py`, `repository.py`, `unit_of_work.py` and
-`reservations.py` of `accounts`, and `guard.py` of `trust`. When one of them changes, `.ci/run` audits again.
+The digest covers `audit` and the files that [the trusted core](trusted-core.md) names under "The guarantee". When one
+of them changes, `.ci/run` audits again.
 
 ## The game
 

@@ -18,7 +18,8 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
 from audit.cells import CELLS
-from audit.digest import PAGE, ROOT, code_digest
+from audit.core import ROOT
+from audit.digest import PAGE, code_digest
 from audit.expressions import sweep
 from audit.game import ROUNDS, Outcome, check_sharing, play
 from audit.mutants import MUTANTS, SHARING

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from audit.cells import CELLS
-from audit.digest import ROOT, audited_files
+from audit.core import ROOT
+from audit.digest import audited_files
 from audit.mutants import MUTANTS, SHARING, Mutant
 from audit.mutation import StaleMutantError, patch
 from audit.neighbours import Cell, exact_answer
