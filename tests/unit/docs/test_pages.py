@@ -63,7 +63,7 @@ NEEDS_SERVER = {
     ("docs/glm.md", "refinement = client.refine("): "tests/integration/test_generalized_client.py",
     ("docs/identity.md", "client.whoami()"): "tests/e2e/test_openid_provider.py",
     ("docs/identity.md", "from analyst_client import CuratorClient"): "tests/e2e/test_openid_provider.py",
-    ("docs/logistic.md", "release = client.release("): "tests/contract/test_logistic_contract.py",
+    ("docs/glm.md", "release = client.release("): "tests/contract/test_logistic_contract.py",
     ("docs/planning.md", "quote = client.quote("): "tests/unit/docs/test_notebooks.py",
     ("docs/refinement.md", "from analyst_client import RefinedRegression"): (
         "tests/integration/test_refinement_client.py"
