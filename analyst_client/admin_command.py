@@ -1,4 +1,4 @@
-"""The command ``curator-admin``: what a privacy officer, an auditor or a steward does from their own desk."""
+"""The command ``curator-admin``: the work of privacy officers, auditors and stewards at their own desks."""
 
 import argparse
 import io

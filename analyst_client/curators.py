@@ -1,4 +1,4 @@
-"""Several curators at once: one request to each, reserved at all before it is charged at any."""
+"""Send one request to several hospitals. Reserve budget at all of them first: if one refuses, nothing is charged."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress

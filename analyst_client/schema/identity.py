@@ -1,4 +1,4 @@
-"""Who asks: what the curator knows of the caller."""
+"""The caller, as the curator knows it."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
