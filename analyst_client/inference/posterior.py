@@ -52,7 +52,7 @@ class CoefficientDraws:
 
     @property
     def prior_dominated(self) -> NDArray[np.bool_]:
-        """Which coefficients the release says little of: all, where noise outweighs XᵀX in some direction."""
+        """True for coefficients that the prior determines: for all, if noise outweighs XᵀX in some direction."""
         return (self.sd_ratio > PRIOR_DOMINATED) | (self.definite_share < DEFINITE_SHARE_MIN)
 
 
