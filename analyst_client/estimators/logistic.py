@@ -436,7 +436,7 @@ def link_warnings(fit: LogisticRegression, results: TargetResults) -> list[str]:
 
 
 def is_skewed(term: Term, mean: float, variance: float) -> bool:
-    """Tell whether a term cannot be near normal: it has two values, or is piled up at a bound of [−1, 1].
+    """Return whether a term cannot be near normal: it has two values, or is piled up at a bound of [−1, 1].
 
     Examples
     --------
