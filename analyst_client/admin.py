@@ -152,7 +152,7 @@ class CuratorAdmin:
     # --- Who asks
 
     def whoami(self) -> Identity:
-        """Return who this is for the curator, as what, and until when."""
+        """Return the caller's name and roles, and the time at which its token ends."""
         return Identity.read(self._get("/v1/me"))
 
     # --- Populations and limits
@@ -253,7 +253,7 @@ class CuratorAdmin:
         return Listing("Proposals", self._get(path).each("proposals", Proposal.read))
 
     def proposal(self, proposal: Proposal | str, *, own: bool = False) -> Proposal:
-        """Return a proposal with names, and with what holds now beside what would change.
+        """Return a proposal with names, the terms in force now and the proposed terms.
 
         Parameters
         ----------
@@ -428,7 +428,7 @@ class CuratorAdmin:
     # --- People and tokens
 
     def principals(self) -> Listing[Person]:
-        """List who may act, and as what."""
+        """List principals and their roles."""
         return Listing("Principals", self._get("/v1/admin/principals").each("principals", Person.read))
 
     def tokens(self) -> Listing[Token]:
@@ -550,7 +550,7 @@ class CuratorAdmin:
         return self._end(f"/v1/reservations/{path_segment(_id_of(reservation))}", "closed")
 
     def _end(self, path: str, state: str) -> dict[str, Any]:
-        """End what is held, or find that an attempt whose answer was lost has ended it."""
+        """End a job or a reservation; if an earlier attempt ended it, return it as it is."""
         try:
             return Fields(parse_json(read_text(self._transport.request("DELETE", path)))).members
         except (JobEndedError, ReservationEndedError):
@@ -583,7 +583,7 @@ class CuratorAdmin:
     # --- The ledger, and what was spent
 
     def spending(self, by: Sequence[str] = GROUPS, population: str | None = None) -> Listing[Spent]:
-        """List who spent what.
+        """List charges by analyst, project, dataset, kind and month.
 
         Parameters
         ----------

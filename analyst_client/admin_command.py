@@ -1,4 +1,4 @@
-"""The command ``curator-admin``: what a privacy officer, an auditor or a steward does from their own desk."""
+"""The command ``curator-admin``: the work of privacy officers, auditors and stewards at their own desks."""
 
 import argparse
 import io
@@ -77,7 +77,7 @@ LIMIT = ("epsilon", "delta", "mu", "rho")
 _OBEYED = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]|\r(?!\n)"
 )
-"""What a terminal obeys, or cannot be written as UTF-8; rows of CSV end in CR and LF."""
+"""Characters that a terminal obeys, or that UTF-8 cannot encode; rows of CSV end in CR and LF."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Act:
-    """What a command does, and which of the options it takes; what cannot be undone is asked about first."""
+    """A command: its function, its options, and the consequence that is confirmed before an irreversible act."""
 
     text: str
     do: Callable[[CuratorAdmin, argparse.Namespace], Any]

@@ -20,7 +20,7 @@ from analyst_client.schema.permits import Permit, Proposal
 
 T = TypeVar("T")
 _DANGEROUS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""What a cell must not begin with, or a spreadsheet takes it for a formula: signs of full width, too."""
+"""Signs, of full width too, that must not begin a cell: a spreadsheet would take it for a formula."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -206,7 +206,7 @@ class CuratorClient:
         )
 
     def whoami(self) -> Identity:
-        """Return who this is for the curator, as what, and until when.
+        """Return the caller's name and roles, and the time at which its token ends.
 
         A token that has less than 14 days left is warned of: `TokenExpiryWarning`.
         """
@@ -759,11 +759,11 @@ class CuratorClient:
         return Proposal.read(Fields(parse_json(read_text(answer))))
 
     def proposals(self) -> tuple[Proposal, ...]:
-        """List what this token's holder has asked for, what waits first, with what was decided and why."""
+        """List the caller's proposals with their decisions and reasons, the waiting ones first."""
         return self._session.ask("GET", "/v1/proposals").body.each("proposals", Proposal.read)
 
     def proposal(self, proposal: Proposal | str) -> Proposal:
-        """Return what this token's holder has asked for, with what holds now beside what would change.
+        """Return a proposal of the caller, with the terms in force now and the proposed terms.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Several curators at once: one request to each, reserved at all before it is charged at any."""
+"""Send one request to several hospitals. Reserve budget at all of them first: if one refuses, nothing is charged."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -144,7 +144,7 @@ class _Purchase:
 
     @property
     def is_free(self) -> bool:
-        """Whether a stored release answers it, so that there is nothing to reserve."""
+        """True if a stored release answers the request, so that nothing must be reserved."""
         stored = self.quote.stored_release is not None or self.quote.derivable_from is not None
         return stored and not self.options.get("fresh", False)
 
@@ -252,7 +252,7 @@ class PurchasePlan:
 
     @property
     def is_affordable(self) -> bool:
-        """Whether every curator's budget would have sufficed when it was asked."""
+        """True if every curator's budget sufficed at the time of the quote."""
         return all(purchase.is_free or purchase.quote.affordable for purchase in self._purchases)
 
     def buy(self, *, expires_in_s: int = RESERVED_FOR_S, even_so: bool = False) -> dict[str, Release]:

@@ -1,4 +1,4 @@
-"""What no log, counter, refusal or page may show, looked for in all of them while the tests run.
+"""Secrets of the tests' data that no log, counter, refusal or page may show, and the search for them.
 
 A number of the tests' rows ends in digits that no other number has; a token, a session's id, a private key and a
 password are known as they are made. Every line of the log, as the service writes it, every header, every refusal, page
@@ -37,7 +37,7 @@ def mark(rows: list[dict[str, str]], names: list[str]) -> list[dict[str, str]]:
 
 
 class Canaries:
-    """What is searched for, and what was found.
+    """The secrets that are searched for, and the places where one was shown.
 
     Attributes
     ----------

@@ -10,7 +10,7 @@ from canaries import _canaries_are_searched_for, _no_canary_is_shown, pytest_run
 from hypothesis import Phase, settings
 from support import Api, World, fresh_database, open_world
 
-# What Arrow loads with its first array: else each process that reads rows would.
+# Arrow loads libraries with its first array. Load them here: else each process that reads rows would.
 pa.array([0])
 
 # A worker of the test runner has a width of its own, which commands would keep.

@@ -1,4 +1,4 @@
-"""What expressions, bases and products mean, row by row, in Python's own floats and integers: another program."""
+"""Values of expressions, bases and products, row by row, in Python's own floats and integers: another program."""
 
 import math
 from collections.abc import Mapping

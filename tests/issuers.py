@@ -71,7 +71,7 @@ def provider(**changes: Any) -> IdentityProvider:
 
 @dataclass
 class Documents:
-    """What issuers show, counted; an address that is not there cannot be reached."""
+    """Documents of issuers, with a count of requests; an unknown address cannot be reached."""
 
     keys: list[dict[str, Any]] = field(default_factory=lambda: [public_jwk("rsa"), public_jwk("ec"), public_jwk("ed")])
     visa_keys: list[dict[str, Any]] = field(default_factory=lambda: [public_jwk("ed")])

@@ -29,7 +29,7 @@ def store_rows(folder: Path, stored: Mapping[str, Any], capacity: int) -> Stored
 
 
 def map_rows(kernel: RowKernel, stored: Mapping[str, Any], count: int) -> RowArray:
-    """Return what rows become, all of which count."""
+    """Return the mapped rows, all of which count."""
     rows = np.empty((count, kernel.width), dtype=np.float64, order="F")
     kernel.map(stored, np.ones(count, dtype=np.bool_), rows)
     return rows
@@ -43,7 +43,7 @@ def read_columns(storage: Storage, dataset: Dataset) -> dict[str, Any]:
 
 
 def special_rows(count: int) -> dict[str, Any]:
-    """Return stored rows, under the columns of the engines' table, of what is special and what is not."""
+    """Return stored rows with special and ordinary values, under the columns of the engines' table."""
     source = random.Random(11)
     stored: dict[str, Any] = {
         name: [

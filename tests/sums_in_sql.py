@@ -22,7 +22,7 @@ from curator_service.privacy.lattice import MISSING, STORED_UNIT, UNIT, IntArray
 from curator_service.privacy.row_maps import Ball, Box, RowMap, UnitXY
 
 _WHITESPACE = "".join(sign for sign in map(chr, range(1, 0x3001)) if sign.isspace())
-"""What stands around a word and is not of it."""
+"""Whitespace around a word."""
 _LENGTH_MAX = 2**26
 """Above the norm of any row; a radius beyond it shrinks none."""
 _NAN = "CAST('NaN' AS double precision)"
@@ -30,7 +30,7 @@ _NAN = "CAST('NaN' AS double precision)"
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What differs between databases."""
+    """Differences between databases in SQL."""
 
     name: str
     divide: str

@@ -1,4 +1,4 @@
-"""What the tests of the server share: a small cohort with every missing rule, doubles, and a world to act in."""
+"""Helpers of the server's tests: a small cohort with every missing rule, doubles, and a world to act in."""
 
 import asyncio
 import atexit
@@ -232,7 +232,7 @@ class Api:
 
 
 def find_discrepancies(curator: Curator, population: str) -> list[str]:
-    """Return what is stored and is not what a chain says of it, whether or not the chain itself holds."""
+    """Return stored releases that contradict a chain, even if the chain itself does not hold."""
     with curator.database.snapshot() as connection:
         audit = StoredReleaseAudit(connection, curator.datasets, curator.kinds, population)
         for entry in iterate_entries(connection, population):
@@ -274,7 +274,7 @@ class World:
         return self.curator.ledger.list_entries(population, count=1000)
 
     def discrepancies(self, population: str = "town") -> list[str]:
-        """Return what is stored and is not what a chain says of it."""
+        """Return stored releases that contradict a chain."""
         return find_discrepancies(self.curator, population)
 
     def sql(self, *statements: str) -> list[tuple[Any, ...]]:

@@ -1,1 +1,1 @@
-"""What a release already knows, at no further cost: descriptions, tests and models of its moments or its cells."""
+"""Descriptions, tests and models of the moments or the cells of a stored release, at no further cost."""

@@ -1,4 +1,4 @@
-"""What the notes of a table say: of a fit behind it, and of another request that would have told the same for less."""
+"""Notes of a table: warnings of the fit behind it, and a cheaper request with the same noise."""
 
 import math
 
@@ -19,7 +19,7 @@ def fit_notes(*fits: OLS, level: float) -> tuple[str, ...]:
 
 
 def counts_advice(release: Release, tables: int, what: str) -> tuple[str, ...]:
-    r"""Say what counts of rows in cells alone would have cost, with noise as small; nothing where they would cost much.
+    r"""Return a note if counts of rows in cells, with equally small noise, would have cost much less.
 
     Parameters
     ----------

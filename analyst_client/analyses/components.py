@@ -51,7 +51,7 @@ class PrincipalComponents(Displayable):
 
     @property
     def stable(self) -> NDArray[np.bool_]:
-        """Whether each direction is off by less than 20 degrees or so, of shape (K,)."""
+        """True for each direction that is known to about 20 degrees, of shape (K,)."""
         return self.angle < STABLE_DEGREES
 
     def _view(self) -> View:

@@ -192,7 +192,7 @@ def _one(moments: Moments, on: list[int], i: int, j: int, level: float, lost: fl
 
 
 def _varies(moments: Moments, on: list[int], k: int) -> bool:
-    """Tell whether the noise lets see that one of some variables varies given the others."""
+    """Return whether a variable visibly varies, given the others, above the noise."""
     own = moments.residual_products([j for j in on if j != k], [k])
     form = own.forms[0][0]
     return bool(own.values[0, 0] > VISIBLE * math.sqrt(moments.covariance(form, form)))

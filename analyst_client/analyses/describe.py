@@ -322,7 +322,7 @@ def _tables(moments: Moments) -> int:
 
 
 def _missing_notes(moments: Moments) -> tuple[str, ...]:
-    """Say what is in figures of columns that miss values, and what could not be told."""
+    """Return notes on columns with missing values, and on figures that the release cannot give."""
     hidden = [v.name for j, v in enumerate(moments.variables) if v.kind == "numeric" and np.isnan(moments.matrix[j, j])]
     left_out = (f"{', '.join(hidden)}: not here, as the release does not hold its squares (yᵀy).",) if hidden else ()
     release = moments.release

@@ -122,7 +122,7 @@ def two_stage_least_squares(
 def _first_stages(
     release: Release, endogenous: Sequence[str], instruments: Sequence[str], exogenous: Sequence[str]
 ) -> list[str]:
-    """Say how strong the instruments are for each endogenous column that a first stage can have as its target."""
+    """Test the strength of the instruments for each endogenous column that can be a first stage's target."""
     found = []
     columns = {column.name: column for column in release.features}
     for name in endogenous:

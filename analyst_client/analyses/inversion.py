@@ -192,7 +192,7 @@ def _normal_points() -> FloatArray:
 def invert_tail(
     tail: Callable[[float], float], at: float, low: float, high: float, level: float, step: float = 0.0
 ) -> tuple[float, float]:
-    """Return the values whose lower tail of what was observed is from (1 − level) / 2 to (1 + level) / 2.
+    """Return the values at which the observed statistic has lower tails (1 + level) / 2 and (1 − level) / 2.
 
     Parameters
     ----------

@@ -130,7 +130,7 @@ def _sampling(results: TargetResults, name: str) -> float:
 
 
 def _noise_form(moments: Moments, results: TargetResults, name: str) -> FloatArray:
-    """Return the form whose noise is that of a coefficient to first order, raw units."""
+    """Return the quadratic form that has the noise of a coefficient to first order, in raw units."""
     equations, j = results.equations, results.names.index(name)
     places = [moments.index(term) for term in results.names]
     direction, residual = np.zeros(len(moments.variables)), np.zeros(len(moments.variables))

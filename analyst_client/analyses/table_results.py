@@ -92,7 +92,7 @@ class Effect(Displayable):
         return self.pieces[-1][1]
 
     def __contains__(self, value: float) -> bool:
-        """Tell whether a value is not rejected."""
+        """Return whether a value is not rejected."""
         return any(low <= value <= high for low, high in self.pieces)
 
     def _view(self) -> View:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 ROWS_MAX = 100
 """Longest table that is shown; what follows is counted."""
 
-# What no document may hold, or UTF-8 cannot say: controls, lone surrogates, noncharacters.
+# Characters that no document may hold, or that UTF-8 cannot encode: controls, lone surrogates, noncharacters.
 UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 

@@ -19,11 +19,11 @@ RULE = "\x00"
 """Stands for a line as long as the longest, until that is known."""
 GAP = "  "
 MARKS = {"spent": "█", "held": "▒", "left": "░"}
-# What turns the direction of writing, or is seen by nobody.
 INTERVAL = re.compile(r"(\[[^\s\[\]]+) ([^\s\[\]]+\])")
 """Two numbers, between which no line is broken."""
 BETWEEN_WORDS = re.compile(r"([ \n]+|(?<=\w\()(?=\w))")
 """Spaces, and where the argument of a function begins, as in a term of a formula."""
+# Characters that turn the direction of writing, or are invisible.
 DIRECTIONS = re.compile("[\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 
 

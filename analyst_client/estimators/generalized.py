@@ -1,4 +1,4 @@
-"""What logistic and Poisson regressions of a refinement share: coefficients of the index, their law, and a summary."""
+"""Coefficients, their law and the summary of logistic and Poisson regressions on a refinement."""
 
 import math
 from collections.abc import Mapping, Sequence

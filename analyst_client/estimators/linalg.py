@@ -20,7 +20,7 @@ def smallest_eigenvalue(A: FloatArray) -> float:
 
 
 def is_positive_definite(A: FloatArray) -> bool:
-    """Tell whether a symmetric matrix is positive definite beyond rounding error.
+    """Return whether a symmetric matrix is positive definite beyond rounding error.
 
     Examples
     --------

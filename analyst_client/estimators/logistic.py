@@ -113,7 +113,7 @@ class LogisticRegression(GeneralizedFit):
        \mathrm{cov}(\eta, \sigma(a + c\eta)) = v, \quad\text{that is}\quad c\,E\,\sigma'(a + c\eta) = 1.
 
     Features far from normal bias c: fitted probabilities are then too sure or not sure enough, while their order
-    stays that of the linear projection. See docs/logistic.md, also for why PASS-GLM, the quadratic approximation of the
+    stays that of the linear projection. See docs/glm.md, also for why PASS-GLM, the quadratic approximation of the
     likelihood [2]_, is this with c fixed beforehand.
 
     The standard deviation of cη is at most 5: beyond, no variance of η is large enough for a normal law (the classes
@@ -436,7 +436,7 @@ def link_warnings(fit: LogisticRegression, results: TargetResults) -> list[str]:
 
 
 def is_skewed(term: Term, mean: float, variance: float) -> bool:
-    """Tell whether a term cannot be near normal: it has two values, or is piled up at a bound of [−1, 1].
+    """Return whether a term cannot be near normal: it has two values, or is piled up at a bound of [−1, 1].
 
     Examples
     --------

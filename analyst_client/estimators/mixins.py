@@ -373,7 +373,7 @@ class InferenceMixin:
 
     @takes_level
     def identification(self, level: float = 0.95, target: str | None = None) -> Identification:
-        """Say how far the data outweigh the noise, and what would bound the intervals.
+        """Return how strongly the data outweigh the noise; below a ratio of 1 some intervals are unbounded.
 
         Parameters
         ----------
@@ -391,7 +391,7 @@ class InferenceMixin:
 
     @takes_level
     def summary(self, level: float = 0.95, target: str | None = None, bound: Bound | None = None) -> Summary:
-        """Return a table of coefficients, what the fit is worth, and what to beware of; HTML in notebooks.
+        """Return a table of coefficients with the quality of the fit and warnings; HTML in notebooks.
 
         Parameters
         ----------

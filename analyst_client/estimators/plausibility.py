@@ -1,4 +1,4 @@
-"""Whether released statistics can be sums over rows at all, beyond what their noise explains."""
+"""Checks that released statistics can be sums over rows, up to their noise."""
 
 import math
 

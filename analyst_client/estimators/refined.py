@@ -79,7 +79,7 @@ class RefinedRegression(RefinementFit, LinearFit):  # type: ignore[misc]  # `fit
 
     @takes_level
     def summary(self, level: float = 0.95, target: str | None = None, bound: Bound | None = None) -> Summary:
-        """Return a table of coefficients, what the fit is worth, and what to beware of; HTML in notebooks.
+        """Return a table of coefficients with the quality of the fit and warnings; HTML in notebooks.
 
         Parameters
         ----------

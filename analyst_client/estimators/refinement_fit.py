@@ -1,4 +1,4 @@
-"""What fits on a refinement share: its columns and terms, and coefficients in raw units."""
+"""Columns, terms and coefficients in raw units, for every estimator on a refinement."""
 
 import re
 from abc import ABC, abstractmethod
@@ -20,7 +20,7 @@ from analyst_client.refinement.refinement import Refinement
 from analyst_client.schema.columns import CONSTANT, Column, Term, stored_columns
 
 FITS = {"gaussian": "RefinedRegression", "binomial": "LogisticRegression", "poisson": "PoissonRegression"}
-"""What is fitted on a refinement, by its family."""
+"""Estimators on a refinement, by family."""
 CUT = r"(?:(?:minimum|maximum)\((?:[-+.\de]+, )?)+{}(?:(?:, [-+.\de]+)?\))+"
 """A column that was cut at numbers, by its name."""
 

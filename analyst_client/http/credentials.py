@@ -1,4 +1,4 @@
-"""What proves who is asking: a token of the curator's own, or one that an identity provider renews."""
+"""Credentials of the caller: a token of the curator's own, or one that an identity provider renews."""
 
 from collections.abc import Generator
 from typing import Protocol
@@ -7,7 +7,7 @@ import httpx
 
 
 class Credentials(Protocol):
-    """What is sent as ``Authorization: Bearer``."""
+    """A source of tokens for the header ``Authorization: Bearer``."""
 
     def token(self) -> str:
         """Return the text that is sent now, renewed where its time is nearly over."""

@@ -22,7 +22,7 @@ from analyst_client.schema.jobs import Job
 
 
 class Pace(NamedTuple):
-    """How to learn of a job's end: after how many seconds to look again, and for how many a look may wait for it."""
+    """Timing of polls for a job: seconds until the next one, and seconds that one may wait for the end of the job."""
 
     retry_after_s: float | None = None
     wait_s: float = 0.0
@@ -34,9 +34,9 @@ class Purchasing:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._transport = session.transport
-        # What was remembered before the request that made each job: its charge stands above that.
+        # The ledger's state before the request that made each job: the charge has a higher sequence.
         self._snapshots: dict[str, LedgerSnapshot] = {}
-        # What was asked under the key of each job: its answer stands in the order of that.
+        # The request of each job, by key: the answer is put into the order of the request.
         self._requests: dict[str, Request[Any, Any]] = {}
 
     def buy(

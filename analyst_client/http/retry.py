@@ -13,7 +13,7 @@ FIRST_DELAY_S, LONGEST_DELAY_S, LONGEST_RETRY_AFTER_S = 0.25, 8.0, 60.0
 
 
 def is_retried(failure: CuratorError) -> bool:
-    """Tell whether the same request may fare better in a moment.
+    """Return whether the same request may fare better in a moment.
 
     A sealed ledger, or rows that are gone, wait for an admin, so asking again at once would only add load. A request
     that a job works on is answered when the job is done: that is what to ask for.

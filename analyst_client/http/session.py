@@ -35,7 +35,7 @@ class CuratorResponse(NamedTuple):
 
     @property
     def source(self) -> str | None:
-        """How the curator says that it answered."""
+        """The header ``Curator-Answer``: the way in which the curator answered, or None."""
         source: str | None = self.http.headers.get("Curator-Answer")
         return source
 

@@ -96,7 +96,7 @@ class SignedIn:
         return text
 
     def accept(self, answer: Fields) -> None:
-        """Take what the provider gave, and keep what renews it.
+        """Take a token from the provider's answer, and store its refresh token.
 
         Raises
         ------

@@ -142,7 +142,7 @@ class Transport:
                 else:
                     failure = foreign(answer, why, doubt, idempotency_key)
                 retry_after_s = read_retry_after(answer)
-                # What is asked again too early is refused again: a caller who has to wait for long is told so.
+                # A request that is repeated too early fails again: if the wait is long, the caller gets the refusal.
                 again = is_retried(failure) and (retry_after_s or 0.0) <= LONGEST_RETRY_AFTER_S
                 again |= why == CUT_SHORT
             if not again or attempt >= self._max_attempts:
@@ -164,7 +164,7 @@ class Transport:
 
 
 def _doubt(idempotency_key: str | None, charges: bool) -> str:
-    """Say what may have been done by a request that the curator did not answer."""
+    """Return a warning that an unanswered request may have been charged or done."""
     if idempotency_key is None:
         return ""
     done = "charged" if charges else "done"
@@ -172,7 +172,7 @@ def _doubt(idempotency_key: str | None, charges: bool) -> str:
 
 
 def speaks_no_tls(error: BaseException | None) -> bool:
-    """Tell whether what answered an ``https://`` address was no TLS at all."""
+    """Return True if the server at an ``https://`` address does not speak TLS."""
     while error is not None:
         if isinstance(error, ssl.SSLError):
             return error.reason in {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"}

@@ -1,4 +1,4 @@
-"""Whether sites tell of the same coefficients, and how well a fit of the others predicts each."""
+"""Tests that sites have the same coefficients, and errors of predictions for a site from the other sites."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class HeterogeneityTest:
 
 @dataclass(frozen=True)
 class SiteError:
-    """How well a fit of the other sites predicts the rows of one.
+    """The error of predictions for the rows of one site, from a fit of the other sites.
 
     Attributes
     ----------

@@ -44,7 +44,7 @@ class Constraints:
 
 @dataclass(frozen=True)
 class AnovaRow:
-    """What one column adds.
+    """The test of all terms of one column.
 
     Attributes
     ----------

@@ -203,7 +203,7 @@ class Equations:
 
     @property
     def has_constant(self) -> bool:
-        """Whether the first term is the constant."""
+        """True if the first term is the constant."""
         return self.terms[0].kind == "constant"
 
     @property
@@ -228,7 +228,7 @@ class Equations:
 
     @property
     def row_map(self) -> str | None:
-        """How curators mapped rows; None where they did it in different ways that leave the model as it is."""
+        """The row map of all curators; None where they used different ones that leave the model as it is."""
         maps = {site.release.row_map for site in self.sites}
         return maps.pop() if len(maps) == 1 else None
 
@@ -255,7 +255,7 @@ class Equations:
 
     @property
     def _excess_counts(self) -> list[tuple[float, Site]]:
-        """How many rows each site's noise adds in the mean, by way of its weight."""
+        """Return the mean number of rows that each site's noise adds through its weight."""
         if self.slopes is None:
             return []
         pairs = zip(self.slopes, self.sites, strict=True)
@@ -274,12 +274,12 @@ class Equations:
 
     @property
     def counts_alike(self) -> bool:
-        """Whether every row counts for 1. Scores of a refined fit are of all rows alike."""
+        """True if every row counts for 1. Scores of a refined fit are of all rows alike."""
         return all(site.release.weighting is None or site.corrected is not None for site in self.sites)
 
     @property
     def people(self) -> float | None:
-        """How many rows there are, as far as the noise tells; None where they are weighted, or nothing counts them."""
+        """The number of rows, up to noise; None where rows are weighted, or nothing counts them."""
         counted = self.counts_alike and all(site.rows is not None for site in self.sites)
         return self.rows if counted else None
 
@@ -327,7 +327,7 @@ class Equations:
 
     @property
     def is_biased(self) -> bool:
-        """Whether the target took part in the weights of some rows, so that only points can be told."""
+        """True if the target took part in the weights of some rows: then only points can be estimated."""
         return any(site.release.weights_target for site in self.sites)
 
     def check_unbiased(self) -> None:
@@ -481,7 +481,7 @@ def residual_scale(equations: Equations, theta: FloatArray) -> ResidualScale:
 def own_variances(
     common: tuple[float, float], square: float, sums: FloatArray, rows: FloatArray, noise: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    r"""Return residual variances of single hospitals, what noise leaves uncertain of each, and what to take for it.
+    r"""Return residual variances of single hospitals, the deviations of their noise, and their means above 0.
 
     Parameters
     ----------

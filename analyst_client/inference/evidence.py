@@ -75,7 +75,7 @@ class NoisyMoments:
 
     @property
     def counted(self) -> bool:
-        """Whether the constant's own noisy diagonal entry counts the rows."""
+        """True if the constant's own noisy diagonal entry counts the rows."""
         return self.rows is None
 
     @property
@@ -136,7 +136,7 @@ class Evidence:
 
     @property
     def constant(self) -> bool:
-        """Whether the first term is the constant."""
+        """True if the first term is the constant."""
         return self.moments[0].constant
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What the head of a summary says: how many rows, what was charged, which levels are the baseline."""
+"""The head of a summary: the number of rows, the charge, and the baseline levels."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence

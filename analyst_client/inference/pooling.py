@@ -103,7 +103,7 @@ def as_releases(given: Any) -> list[Release]:
 
 
 def release_hint(given: object) -> str:
-    """Say what was given instead of a release, and what makes one of it."""
+    """Return a hint for an argument that is not a release: the call that makes one of it."""
     if isinstance(given, str | os.PathLike):
         return f"not the name of a file: Release.load({str(given)!r}) reads one"
     if isinstance(given, Quote):

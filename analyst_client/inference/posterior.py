@@ -1,7 +1,7 @@
 """Posterior of a Bayesian linear regression, given noisy sufficient statistics alone.
 
 `sample_posterior` takes the noise into account, `sample_plugin_posterior` takes the statistics for exact. The
-derivation is in ``docs/inference-posterior.md``. The closed form at fixed precisions is in `shrinkage`.
+derivation is in ``docs/inference.md#posteriors``. The closed form at fixed precisions is in `shrinkage`.
 """
 
 import math
@@ -52,7 +52,7 @@ class CoefficientDraws:
 
     @property
     def prior_dominated(self) -> NDArray[np.bool_]:
-        """Which coefficients the release says little of: all, where noise outweighs XᵀX in some direction."""
+        """True for coefficients that the prior determines: for all, if noise outweighs XᵀX in some direction."""
         return (self.sd_ratio > PRIOR_DOMINATED) | (self.definite_share < DEFINITE_SHARE_MIN)
 
 

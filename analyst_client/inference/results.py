@@ -67,7 +67,7 @@ class TestResult:
 
 @dataclass(frozen=True)
 class Identification:
-    """How far the data outweigh the noise, in the direction where they do so least.
+    """The strength of the data against the noise, in the weakest direction.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class Identification:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether every interval is bounded."""
+        """True if every interval is bounded."""
         return self.ratio > 1.0
 
 
@@ -241,7 +241,7 @@ class TargetResults:
 
     @cached_property
     def _shadows(self) -> tuple[Shadow, ...]:
-        """What tells of each parameter, of the equations from which it is inferred."""
+        """The shadow of the score region on each parameter, from the equations that identify it."""
         found = []
         for contrast in self.contrasts:
             one = contrast[np.newaxis]
@@ -516,7 +516,7 @@ class TargetResults:
         return factors
 
     def identification(self, level: float = 0.95) -> Identification:
-        r"""Say how far the data outweigh the noise.
+        r"""Return the strength of the data against the noise.
 
         Notes
         -----

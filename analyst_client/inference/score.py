@@ -32,7 +32,7 @@ class ConfidenceSet:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether it is an interval."""
+        """True if the set is an interval."""
         return self.kind == "interval"
 
     @property
@@ -57,7 +57,7 @@ class ConfidenceSet:
         return lower, upper
 
     def __contains__(self, value: float) -> bool:
-        """Tell whether a value is not rejected."""
+        """Return whether a value is not rejected."""
         if self.kind == "interval":
             return bool(self.lower <= value <= self.upper)
         return self.kind == "line" or bool(value <= self.lower or value >= self.upper)
@@ -65,7 +65,7 @@ class ConfidenceSet:
 
 @dataclass(frozen=True, eq=False)
 class StatedBounds:
-    r"""How large coefficients can be, as an analyst states it.
+    r"""Bounds of the coefficients, stated by an analyst.
 
     Attributes
     ----------
@@ -310,7 +310,7 @@ class ScoreRegion:
 
 @dataclass(frozen=True, eq=False)
 class Shadow:
-    r"""What a `ScoreRegion` says of one linear function t of θ: as much as fits into O(D) numbers.
+    r"""The projection of a `ScoreRegion` on one linear function t of θ, in O(D) numbers.
 
     Attributes
     ----------

@@ -90,7 +90,7 @@ class NormalPosterior:
 
     @property
     def prior_dominated(self) -> NDArray[np.bool_]:
-        """Which coefficients the release says little of: their deviation is above half the prior's, or beyond it."""
+        """True for coefficients that the prior determines: their deviation is above half the prior's, or beyond it."""
         dominated: NDArray[np.bool_] = np.diag(self.covariance) > PRIOR_DOMINATED**2 * self.prior_variance
         dominated[: self.free] = False
         return dominated

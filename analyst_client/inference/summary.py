@@ -49,7 +49,7 @@ NOISE_DOMINATES = 0.8
 
 @dataclass(frozen=True)
 class Summary(Displayable):
-    """A table of coefficients, what the fit is worth, and what to beware of.
+    """A table of coefficients with the quality of the fit and warnings.
 
     Attributes
     ----------
@@ -372,7 +372,7 @@ def selection_warnings(results: TargetResults) -> list[str]:
 
 
 def bias_warnings(equations: Equations) -> list[str]:
-    """Return what to say beside a fit whose target took part in the weights of rows."""
+    """Return a warning if the target took part in the weights of rows, so that the fit is biased."""
     if not equations.is_biased:
         return []
     return [f"{equations.target.name} took part in the weights of the rows: its fit is biased, and has no intervals."]

@@ -211,7 +211,7 @@ def list_published(release: PublishedAnswer) -> list[tuple[Inline, Inline]]:
 
 
 def recovery_hint(text: str) -> str:
-    """Say how to get a damaged file's release again, whose id may still be read."""
+    """Return a hint that fetches the release of a damaged file again, with its id if that is readable."""
     found = re.search(r'"id\\?":\\?"(rel_[0-9A-Za-z_]{1,64})\\?"', text)
     release_id = repr(found[1]) if found else "…, the id that client.releases(…) lists"
     return f" client.fetch_release({release_id}) gives the whole again, for nothing"

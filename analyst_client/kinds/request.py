@@ -1,4 +1,4 @@
-"""What a request of any kind may say beside what is asked: which rows count, the cost, and who is charged."""
+"""Members of requests of every kind: the rows that count, the cost, and the project that pays."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -53,7 +53,7 @@ class PricedRequest(ABC):
         self.to_json()
 
     def __repr__(self) -> str:
-        """Show what was said, what is asked first."""
+        """Show the members that were given, the positional ones first."""
         said = [field for field in fields(self) if getattr(self, field.name) is not field.default]
         said.sort(key=lambda field: bool(field.kw_only))
         shown = ", ".join(f"{field.name}={getattr(self, field.name)!r}" for field in said)

@@ -113,7 +113,7 @@ class Checkpoint(LedgerPosition):
         return base64.urlsafe_b64encode(canonical(self.members)).rstrip(b"=").decode()
 
     def is_signed_by(self, public_key: bytes) -> bool:
-        """Tell whether the signature is that of a public key."""
+        """Return True if the holder of a public key made the signature."""
         signature = decode_base64(self.signature, SIGNATURE_SIZE)
         return is_signed(public_key, signature, CHECKPOINT_PREFIX + canonical(self.statement))
 

@@ -85,7 +85,7 @@ def parse_key(text: str) -> tuple[str, bytes | None]:
 
 
 def is_signed(public_key: bytes, signature: bytes, message: bytes) -> bool:
-    """Tell whether an Ed25519 signature is that of the key on the message."""
+    """Return True if an Ed25519 signature of the message is valid under the public key."""
     try:
         Ed25519PublicKey.from_public_bytes(public_key).verify(signature, message)
     except (InvalidSignature, ValueError):
@@ -132,7 +132,7 @@ class CuratorKey:
         return cls(key_id, public_key, created_at, previous, signature)
 
     def is_endorsed_by(self, public_key: bytes) -> bool:
-        """Tell whether a key signed this listing."""
+        """Return whether a key signed this listing."""
         listing = {
             "created_at": self.created_at,
             "key_id": self.key_id,

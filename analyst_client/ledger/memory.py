@@ -52,7 +52,7 @@ class Memory:
         self.refresh()
 
     def refresh(self) -> LedgerHistory:
-        """Return what is remembered, with what other processes have added by now."""
+        """Return the remembered history, with the additions of other processes."""
         with self._lock:
             if self.path is not None and self._read_stamp() not in {None, self._stamp}:
                 with self._exclusive():

@@ -15,7 +15,7 @@ OUTSIDE_HASH = frozenset({"entry_hash", "signature"})
 
 
 def is_known(receipt: dict[str, Any]) -> bool:
-    """Tell whether this version can check receipts of this format."""
+    """Return whether this version can check receipts of this format."""
     number = receipt.get("format")
     return type(number) is int and number == RECEIPT_FORMAT
 
@@ -42,7 +42,7 @@ def check_shape(receipt: dict[str, Any]) -> list[str]:
 
 
 def check_signature(receipt: dict[str, Any], keys: TrustedKeys) -> list[str]:
-    """Check the signature on a receipt whose key is among the given ones and whose shape was checked."""
+    """Check the signature on a receipt of valid shape and with a trusted key id."""
     checkpoint = Checkpoint.read(receipt)
     if checkpoint.is_signed_by(keys[checkpoint.key_id]):
         return []
@@ -52,7 +52,7 @@ def check_signature(receipt: dict[str, Any], keys: TrustedKeys) -> list[str]:
 def check_answer_digest(text: str, receipt: dict[str, Any]) -> list[str]:
     """Recompute the digest of the body without its receipt."""
     head, found, tail = text.rpartition(RECEIPT_MEMBER)
-    # What follows the cut is outside the digest, so it must be the receipt and nothing else.
+    # The text after the cut is outside the digest, so it must be the receipt and nothing else.
     try:
         closed = bool(found) and text.endswith("}") and parse_json(tail[:-1]) == receipt
     except ServiceError:
@@ -82,7 +82,7 @@ def check_agreement(body: dict[str, Any], receipt: dict[str, Any]) -> list[str]:
 
 
 def holds_texts_and_integers(value: Any) -> bool:
-    """Tell whether a JSON value is made of strings and integers alone: no fraction, exponent, truth value or null."""
+    """Return True if a JSON value holds strings and integers alone: no fraction, exponent, truth value or null."""
     if isinstance(value, dict):
         return all(map(holds_texts_and_integers, value.values()))
     if isinstance(value, list):

@@ -68,7 +68,7 @@ class Verification(Displayable):
     key_id: str | None = None
 
     def __bool__(self) -> bool:
-        """Tell whether nothing was found to be wrong."""
+        """Return whether nothing was found to be wrong."""
         return EXIT_CODES[self.verdict] == 0
 
     def _view(self) -> View:

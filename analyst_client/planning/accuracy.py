@@ -163,7 +163,7 @@ def expected_accuracy(
     simulate: int = 0,
     seed: int = 0,
 ) -> Accuracy:
-    r"""Say what accuracy to expect of a release at the quoted cost.
+    r"""Return the expected accuracy of a release at the quoted cost.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ class AccuracyPlan:
 
     @property
     def is_feasible(self) -> bool:
-        """Whether some cost would do."""
+        """True if some cost gives the accuracy."""
         return self.cost is not None
 
     @property

@@ -271,7 +271,7 @@ def _definite(A: FloatArray, floor: float) -> FloatArray:
 
 
 def same_terms(quote: Quote, release: Release) -> bool:
-    """Tell whether rows of both weigh the same: the same terms with the same bounds."""
+    """Return whether rows of both weigh the same: the same terms with the same bounds."""
     keys = [{(term.name, term.center, term.scale) for term in terms} for terms in (quote.terms, release.terms)]
     return keys[0] == keys[1]
 

@@ -128,7 +128,7 @@ def power_table(
     power: float = 0.8,
     target: str | None = None,
 ) -> PowerTable:
-    r"""Say how likely effects are to be found, by ε.
+    r"""Return the power to find effects, by ε.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ def sample_size_table(
     power: float = 0.8,
     target: str | None = None,
 ) -> PowerTable:
-    """Say how likely effects are to be found at the quoted cost, by number of rows.
+    """Return the power to find effects at the quoted cost, by number of rows.
 
     Parameters
     ----------

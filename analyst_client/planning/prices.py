@@ -144,7 +144,7 @@ class PriceScale:
         """Return the cost at a strength; ε is stated at `delta`, default the quote's."""
         delta = self.delta if delta is None else delta
         pure = self._stated * strength if self.is_laplace else None
-        # What the account counts, relative to the quote's: µ² or ρ, or ε where it is pure.
+        # The cost in the account's own unit (µ², ρ, or ε where it is pure), over that of the quote.
         grown = strength if self._account == "pure" else strength**2
         if pure is not None and self._account == "gdp":
             grown = self._laplace_mu_squared(pure) / self._laplace_mu_squared(self._stated)

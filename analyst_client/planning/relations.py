@@ -70,7 +70,7 @@ def find_relations(quote: Quote, facts: Facts) -> tuple[list[str], list[str]]:
 
 
 def _say(names: Sequence[str], others: Sequence[str]) -> str:
-    """Say how terms are related to others, or to none but the constant."""
+    """Say that terms are a linear function of others, or constant if there are none."""
     listed, are = ", ".join(names), "is" if len(names) == 1 else "are"
     if not others:
         return f"{listed} {are} the same in every row that counts"

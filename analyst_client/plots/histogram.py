@@ -23,7 +23,7 @@ from analyst_client.plots.style import (
 
 
 class NoisyTable(Protocol):
-    """What is drawn of a `Table`."""
+    """The members of a `Table` that a histogram needs."""
 
     @property
     def axes(self) -> tuple[TableAxis, ...]: ...  # noqa: D102 -- see `Table`

@@ -41,7 +41,7 @@ class RefinementJob:
 
     @property
     def done(self) -> bool:
-        """Whether it has ended, in whichever way."""
+        """True if the refinement has ended, with a result or an error."""
         return self._future.done()
 
     def result(self, timeout_s: float | None = None) -> Refinement:
@@ -83,5 +83,5 @@ class RefinementJob:
         return self._future.exception() is not None
 
     def __repr__(self) -> str:
-        """Say how far it is."""
+        """Show the state and the progress."""
         return f"<RefinementJob {'done' if self.done else self.progress}>"

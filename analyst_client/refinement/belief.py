@@ -1,4 +1,4 @@
-"""What is known of XᵀX and Xᵀy after several noisy linear measurements of them: a normal law.
+"""The normal law of XᵀX and Xᵀy, given several noisy linear measurements of them.
 
 A gram release measures A = XᵀX and b = Xᵀy themselves, a score Pᵀ(b − Aθ) at coefficients θ. Each is linear in (A, b),
 and their noise is normal, so what is known after any number of them is a normal law of the entries of A above and on

@@ -243,7 +243,7 @@ def check_space(steps: Sequence[Step]) -> None:
 
 
 def is_whole(expression: Expression, declared: Dataset) -> bool:
-    """Tell whether an expression is a whole number in every row, by what the columns are declared to be."""
+    """Return True if an expression is a whole number in every row, by the declarations of its columns."""
     if expression.operator == COLUMN:
         return any(column.whole for column in declared.columns if column.name == expression.parameters[0])
     if expression.operator == NUMBER:

@@ -1,4 +1,4 @@
-"""What clipping takes from gradients of a generalised linear model, as it would be of normal terms."""
+"""The effect of clipping on gradients of a generalised linear model, computed for normal terms."""
 
 from functools import lru_cache
 from typing import NamedTuple

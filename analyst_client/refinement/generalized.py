@@ -54,21 +54,21 @@ _COEFFICIENT = 3.0
 BEND = 0.25
 """Of a score's error by curvature, over the mean square of the step: half of |m″| ≤ m′, half of which is averaged."""
 _MEAT_MISFIT = 0.05
-"""How far Σ g gᵀ may be from the information, relative: where the model is a bit wrong, and gradients are clipped."""
+"""Relative distance of Σ g gᵀ from the information, if the model is a bit wrong and gradients are clipped."""
 _EXCESS, _CLEAR = 0.4, 2.0
-"""How much longer than the norm a clipped gradient is in the mean, and from how many deviations of noise it is seen."""
+"""Mean excess of a clipped gradient's length over the norm, and the deviations of noise above which it is seen."""
 _EXCESSES = np.geomspace(1.0, 24.0, 11)
 """Dispersions of counts that are told apart."""
 _EXCESS_MISFIT = 0.1
-"""How far one Σ g gᵀ may be from their dispersion beside its noise: in its logarithm."""
+"""Misfit of one Σ g gᵀ to their dispersion beside its noise, in the logarithm."""
 _CLIP_MISFIT = 0.4
-"""How far what clipping moves is expected to be from that of normal terms, relative."""
+"""Relative error of the effect of clipping that is computed for normal terms."""
 _RATE_MISFIT = 0.05
-"""How far the mean of the target may be from that of normal terms, relative."""
+"""Relative error of the mean of the target that is computed for normal terms."""
 _INDEX_MISFIT = 0.06
-"""How far the mean of predictions is from that of a normal index, relative, for an index of deviation 1."""
+"""Relative error of the mean of predictions that is computed for a normal index, of deviation 1."""
 _CLIPPED_RATE = 0.1
-"""How far clipped gradients are expected to move the mean of predictions, relative."""
+"""Relative move of the mean of predictions that is expected from clipped gradients."""
 _COUNTED = {SCORE: 0.8, NORMS: 0.2}
 """Shares of the first score of a boolean: the base rate, and how many rows there are."""
 _PLACED = 0.5
@@ -89,7 +89,7 @@ class Gradient(Measurement):
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """What is known of terms beside the scores: E[v vᵀ], with the noise of what it was read off.
+    """The second moments E[v vᵀ] of terms, known apart from the scores, with their noise.
 
     Attributes
     ----------
@@ -224,7 +224,7 @@ class Moments:
         return (theta - self.origin)[: self.free]
 
     def moved(self, theta: FloatArray, step: FloatArray) -> FloatArray:
-        """Return coefficients of which those that are estimated have moved by a step."""
+        """Return coefficients after a step, which moves the estimated ones alone."""
         return theta + np.append(step, np.zeros(len(theta) - self.free))
 
     def dispersion(self, one: Measurement, H: FloatArray) -> float:
@@ -289,7 +289,7 @@ def bounded(second: FloatArray, step: FloatArray, most: float) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class RefinedGeneralized:
-    """What a refinement of a logistic or Poisson regression found.
+    """The result of a refinement of a logistic or Poisson regression.
 
     Attributes
     ----------
@@ -446,7 +446,7 @@ def rarity(family: Family, rate: float) -> float:
 
 
 def is_told(belief: Belief) -> bool:
-    """Tell whether all of XᵀX is known well enough for the last release of it."""
+    """Return whether all of XᵀX is known well enough for the last release of it."""
     eigenvalues, _, sds = belief.eigen()
     return bool(np.all(eigenvalues > _TOLD * sds))
 
@@ -467,7 +467,7 @@ def _places(numbers: Sequence[Field], looked: Looked, rules: GeneralizedRules) -
 
 
 class _Told(NamedTuple):
-    """Where the target is."""
+    """The place of the target, and the first estimates of its rate and of the rows."""
 
     family: Family
     rate: float

@@ -25,7 +25,7 @@ from analyst_client.schema.accounts import Reservation
 from analyst_client.schema.datasets import Dataset
 
 HELD_S = 3600
-"""How long a reservation holds what is not spent yet: of more than an hour a curator lets half of a budget be held."""
+"""Seconds that a reservation lasts: for longer than an hour, a curator lets at most half of a budget be held."""
 _PASSING = (
     *(AuthenticationError, TransportError, ServiceUnavailableError, JobError, LedgerMemoryError),
     *(OSError, MemoryError, Warning),
@@ -72,7 +72,7 @@ def key_of(dataset: Dataset, request: Any, **said: Any) -> str:
 
 
 class Holding:
-    """What pays for the steps of a refinement.
+    """The reservation from which the steps of a refinement are paid.
 
     Nothing is held while steps are answered by stored releases. The first one that is not makes a reservation, whose
     idempotency key follows from the call: the same call finds it again. One that has ended is followed by another, of

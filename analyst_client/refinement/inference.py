@@ -104,7 +104,7 @@ def _later_scores(later: Sequence[Measurement]) -> tuple[FloatArray, FloatArray,
 
 
 def _allowed(later: Sequence[Measurement], noise: FloatArray, T: FloatArray, sampling: FloatArray) -> FloatArray:
-    """Return what is added to the covariance of scores for what clipping may have moved, in standard coordinates.
+    """Return an allowance for the effect of clipping on scores: a covariance in standard coordinates.
 
     It is judged in the directions of the last score, in which XᵀX is about the rows times the identity.
     """

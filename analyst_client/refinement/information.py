@@ -15,7 +15,7 @@ from analyst_client.refinement.requests import Measurement
 UNSURE_MOST = 0.4
 """Of the information along a coefficient, relative: above it an interval has no end."""
 _VARIANCE_MISFIT = 0.25
-"""How far Σ g gᵀ of a model that is a little wrong is expected to be from that of the family, relative."""
+"""Expected relative distance of Σ g gᵀ from the family's, for a model that is a little wrong."""
 _LEAST_SHARE = 0.25
 """Least variance of scores over that of the family, in any direction: below it noise is what was seen."""
 _ROUNDS = 12
@@ -23,7 +23,7 @@ _ROUNDS = 12
 
 @dataclass(frozen=True, eq=False)
 class Likelihood:
-    """What scores tell of coefficients in standard coordinates, without a prior.
+    """The likelihood of coefficients in standard coordinates given the scores, without a prior.
 
     Attributes
     ----------
@@ -182,7 +182,7 @@ def definite(belief: Belief, scale: float) -> FloatArray:
 
 
 def _distance(moments: Moments, H: FloatArray, noise: FloatArray, theta: FloatArray) -> float:
-    """Return the mean square by which the index of the true coefficients is expected to differ from that of these.
+    """Return the expected mean square difference between the index at the true and at these coefficients.
 
     Under a normal prior by which each direction adds as much to the variance of the index: its size is the variance
     that is found, and what is unsure of it.

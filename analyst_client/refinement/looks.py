@@ -1,4 +1,4 @@
-"""Where columns are: looks at all of them at once, each from where the last one led.
+"""Estimates of the centre and scale of all columns by repeated looks, each from the last one's estimate.
 
 A look is the sum over rows of one clipped vector, which holds of each column its standard score v and half of v² less
 what that is taken to be, by the centre and the scale that the column is taken to have. Its norm is some √d however wide
@@ -30,12 +30,12 @@ _RATIO_MOST, _RATIO_LEAST = 6.0, 0.02
 _SCALE_LEAST = 1e-4
 """Least scale of a column, in halves of its declared range."""
 _EACH = "center", "scale", "mean_sd", "square_sd"
-"""What looks tell of each column."""
+"""Members that looks find for each column."""
 
 
 @dataclass(frozen=True, eq=False)
 class Looked:
-    """What looks told of columns, the target last.
+    """The centres and scales of columns that looks have found, the target last.
 
     Attributes
     ----------
@@ -195,7 +195,7 @@ def _learn(
     taken: float,
     rules: RefinementRules,
 ) -> Looked:
-    """Average what is known and what a look tells by their precision.
+    """Average the estimate before a look and the one from it, weighted by their precision.
 
     Rows that are clipped count for less, in the count too, so a mean is over the rows that the look counts.
     """
@@ -211,7 +211,7 @@ def _learn(
     square_sd = np.minimum(np.hypot(known.square_sd, 2.0 * rules.doubt), 1.0)
     gain = mean_sd**2 / (mean_sd**2 + noise**2)
     shift = gain * means
-    # Who declares one range too wide declares others so too: what columns have in common all of them tell.
+    # If one declared range is too wide, the others probably are as well: every column tells of the common part.
     known_squares = np.diag((rules.own * square_sd) ** 2) + (rules.common * float(square_sd.mean())) ** 2
     gains = np.linalg.solve(known_squares + np.diag(4.0 * noise**2), known_squares).T
     variance = 1.0 + gains @ (2.0 * squares + taken - shift**2 - 1.0)

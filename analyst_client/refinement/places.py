@@ -1,4 +1,4 @@
-"""Where a column is, and the range to which it is cut."""
+"""The centre, the unit and the clipping range of a column."""
 
 import math
 from dataclasses import dataclass

@@ -48,14 +48,14 @@ _FLOOR = 0.1
 _TOLD = 6.0
 """Deviations from which on every eigenvalue is told well enough to whiten by."""
 _CLIPPED = 0.25
-"""How far looks may be from the number of rows, relative: a row that is clipped counts for less there."""
+"""Relative error of the number of rows from looks: a clipped row counts for less there."""
 _KEPT_LEAST = 0.2
 """Least part of a score that clipping is taken to leave: below it the law of norms is not to be trusted."""
 
 
 @dataclass(frozen=True, eq=False)
 class Refined:
-    """What a refinement found.
+    """The result of a refinement.
 
     Attributes
     ----------
@@ -161,7 +161,7 @@ def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any,
 
 
 class _Model(NamedTuple):
-    """What scores are asked of: the columns as they are coded, and the rows."""
+    """The model of a score: the coded columns, and the number of rows."""
 
     problem: Problem
     frame: Frame
@@ -245,7 +245,7 @@ def _tell_scores(
 
 
 def _is_told(belief: Belief) -> bool:
-    """Tell whether all of XᵀX is known well enough for the last release of it."""
+    """Return whether all of XᵀX is known well enough for the last release of it."""
     eigenvalues, _, sds = belief.eigen()
     return bool(np.all(eigenvalues > _TOLD * sds))
 

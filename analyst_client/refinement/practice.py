@@ -74,7 +74,7 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Practice:
-    """What a refinement is expected to do.
+    """The expected steps and result of a refinement, on made-up rows.
 
     Attributes
     ----------
@@ -309,7 +309,7 @@ def _passes(
 
 
 class _EnoughError(Exception):
-    """As many steps were taken as were to be tried."""
+    """The wanted number of steps was taken."""
 
 
 class _StopAfter(list[Step]):

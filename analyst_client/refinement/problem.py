@@ -1,4 +1,4 @@
-"""What a refinement is asked: a model, a price, and public numbers about the dataset."""
+"""The task of a refinement: a model, a price, and public numbers about the dataset."""
 
 import math
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ class Field:
 
     @property
     def is_number(self) -> bool:
-        """Whether it is one number with bounds, which can be placed and cut."""
+        """True if the field is one number with bounds, which can be placed and clipped."""
         return self.low is not None
 
     def uncut(self, place: Place) -> Place:

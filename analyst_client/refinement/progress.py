@@ -1,4 +1,4 @@
-"""How far a refinement is, in a terminal, in a notebook, or for whoever asks."""
+"""Progress of a refinement, shown in a terminal or a notebook, or read by the caller."""
 
 import sys
 import time

@@ -29,7 +29,7 @@ class Question:
 
 
 class Coding(NamedTuple):
-    """What a model's columns are coded as, in the order that was asked: what a plan asks a quote for."""
+    """The coding of a model's columns, in the order of the request; a plan asks a quote for it."""
 
     terms: tuple[Term, ...]
     targets: tuple[Term, ...]

@@ -189,7 +189,7 @@ def replay(problem: Problem, rules: RefinementRules, releases: Sequence[Answer],
 
 
 def _answers(release: Answer, request: Any) -> bool:
-    """Tell whether a release is of the same terms, and as many numbers, as a request."""
+    """Return whether a release is of the same terms, and as many numbers, as a request."""
     if isinstance(release, ScoreRelease) and isinstance(request, ScoreRequest):
         asked, names, count = request.directions, list(release.term_names), release.directions.shape[1]
     elif isinstance(release, Release) and isinstance(request, ReleaseRequest) and release.combinations is not None:

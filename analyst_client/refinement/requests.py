@@ -37,7 +37,7 @@ _BOOLEAN_LEAST = 0.1
 LEAST = 1e-4
 """Least eigenvalue, in rows, that is whitened by."""
 _CLIP_STEP = 1.6
-"""How fast the norm of a gradient changes."""
+"""Largest factor by which the clipping norm changes from one step to the next."""
 
 
 @dataclass(frozen=True, eq=False)

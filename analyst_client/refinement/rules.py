@@ -538,7 +538,7 @@ class GeneralizedRules(RefinementRules):
         return min(max(self.target / n_mu, self.target_least), self.target_most)
 
     def buys_meat(self, k: int, d: int, n: float, cost: float, ratio: float, *, counts: bool) -> bool:
-        """Tell whether a step buys Σ g gᵀ.
+        """Return whether a step buys Σ g gᵀ.
 
         Parameters
         ----------

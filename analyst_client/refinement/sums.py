@@ -32,7 +32,7 @@ _TAIL = 1.4
 """Most part of a variance that is beyond the norm, times the norm: 0.8 for Student's t with 3 degrees of freedom, and
 more for rows of which few hold much of it."""
 _FOURTH = 2.0
-"""What tails add to the mean fourth power of rows, over the norm, of the same law."""
+"""Part of the mean fourth power of rows that comes from tails, over the norm, for the same law."""
 _PART_LEAST = 0.03
 """Least part of the target's variance that fitted values are taken to have."""
 

@@ -1,4 +1,4 @@
-"""How long gradients are: what is known of the part that a norm cuts off, and what it takes from an interval."""
+"""The law of gradient norms: the part beyond a clipping norm, and its effect on an interval."""
 
 import math
 from functools import lru_cache
@@ -12,12 +12,12 @@ from analyst_client.kinds.score.release import ScoreRelease
 _DEGREES = np.array([2.2, 2.6, 3.2, 4.0, 6.0, 10.0, 50.0])
 """Degrees of freedom that residuals may have, as Student's t: from many outliers to none."""
 _LOG_PRIOR = np.log([0.005, 0.02, 0.06, 0.15, 0.25, 0.3, 0.215])
-"""How likely each is before a histogram is seen. What is cut off is then about half of its mean in ``bench/shifts.py``:
+"""Logarithms of their prior probabilities. The part cut off is then about half of its mean in ``bench/shifts.py``:
 a heavier guess would make intervals from few rows longer still."""
 _SCALES = np.geomspace(0.02, 2.0, 47)
 """Scales that residuals may have, in spreads of the target."""
 _MISFIT = 0.15
-"""How far the part of rows in a bin may be from that of such a law, relative."""
+"""Relative misfit of such a law, in the part of rows in a bin."""
 _VARIANCE_SD, _VARIANCE_SD_SEEN = 0.3, 1.0
 """Deviation of the logarithm of a law's variance from that of the expected residual variance, before a histogram and
 after: it shows by itself how long gradients are, and long tails are no part of what is expected."""
@@ -121,7 +121,7 @@ class Tails:
 
     @property
     def _weights(self) -> FloatArray:
-        """How likely each law is, by degrees of freedom and scale."""
+        """Return the weight of each law, by degrees of freedom and scale."""
         sd = _VARIANCE_SD_SEEN if self._has_seen else _VARIANCE_SD
         variances = _SCALES**2 * (_DEGREES / (_DEGREES - 2.0))[:, None]
         log = self._log - 0.5 * ((np.log(variances) - math.log(self.variance)) / sd) ** 2

@@ -133,7 +133,7 @@ def show_budget(budget: "Budget") -> View:
 
 
 def show_reservation(reservation: "Reservation") -> View:
-    """Show what is held for a study, and what was drawn of it."""
+    """Show a reservation: its amount and the part that was drawn."""
     stated: list[tuple[Inline, Inline]] = [
         ("state", reservation.state),
         ("dataset", join(untrusted(reservation.dataset), quiet(" of "), untrusted(reservation.population))),

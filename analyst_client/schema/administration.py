@@ -1,4 +1,4 @@
-"""What administrators see: accounts, spending, tokens, people, and what is held."""
+"""Answers for administrators: accounts, spending, tokens, principals and held amounts."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from analyst_client.schema.wire import Fields
 
 _TOKEN = re.compile("cur_[0-9a-f]{16}_[A-Za-z0-9_-]{43}")
 GROUPS = ("analyst", "project", "dataset", "kind", "month")
-"""What charges can be summed by."""
+"""Members by which charges can be summed."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Account(Readable):
 
 @dataclass(frozen=True)
 class Spent:
-    """What a group of charges adds up to.
+    """The sum of a group of charges.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ class NewToken(Readable):
 
 @dataclass(frozen=True)
 class Person(Readable):
-    """Who may act, and as what.
+    """A principal and its roles.
 
     Attributes
     ----------
@@ -205,7 +205,7 @@ class EndedPermit(Readable):
 
 @dataclass(frozen=True)
 class Seal(Readable):
-    """Whether the curator releases anything.
+    """The seal: a sealed curator releases nothing.
 
     Attributes
     ----------
@@ -220,5 +220,5 @@ class Seal(Readable):
 
     @property
     def way_out(self) -> str:
-        """What lifts the seal, at the curator's machine; empty where there is none."""
+        """The command that lifts the seal, on the curator's machine; empty if there is no seal."""
         return "at the curator's machine: `curator restore --reconcile`, once its cause is gone" if self.sealed else ""

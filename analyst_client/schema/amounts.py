@@ -98,7 +98,7 @@ def show_amounts(
 
 
 def write_cost(cost: "Cost") -> Inline:
-    """Say what something costs, the share first."""
+    """Show a cost, its share of the budget first."""
     views = f"ε = {number(cost.epsilon)} at δ = {number(cost.delta)}"
     if cost.mu is not None:
         views += f", µ = {number(cost.mu)}"

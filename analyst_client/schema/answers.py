@@ -1,4 +1,4 @@
-"""Answers: what a release of any kind has, whatever its statistics are."""
+"""Answers: members that a release of any kind has, with any statistics."""
 
 import os
 from typing import Any, Protocol

@@ -356,7 +356,7 @@ def plain_term(column: Column) -> Term:
 def column_json(column: Column) -> dict[str, Any]:
     """Write a column as the wire does."""
     unused = ("levels",) if column.type == "numeric" else ("lower", "upper")
-    # Whether numbers are whole is declared with a dataset, and no answer repeats it.
+    # `whole` is declared with a dataset, and no answer repeats it.
     left_out = {*unused, "whole", "expression", "sources"}
     members = {name: value for name, value in vars(column).items() if name not in left_out}
     return members | ({"expression": column.expression.to_json()} if isinstance(column, DerivedColumn) else {})

@@ -1,4 +1,4 @@
-"""Who asks: what the curator knows of the caller."""
+"""The caller, as the curator knows it."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -47,7 +47,7 @@ class Identity(Displayable, Readable):
     visas: tuple[str, ...]
 
     def __repr__(self) -> str:
-        """Show who, as what and until when."""
+        """Show the name, the roles and the end of the token."""
         return plain(f"<Identity {self.name}: {', '.join(self.roles)}, until {self.expires_at}>")
 
     def days_left(self, now: datetime | None = None) -> float:
@@ -57,7 +57,7 @@ class Identity(Displayable, Readable):
 
     @property
     def ends_soon(self) -> bool:
-        """Whether a token has so few days left that another one should be made."""
+        """True if a token ends so soon that it should be rotated."""
         return self.authenticated_by == "token" and self.days_left() < WARNED_DAYS
 
     def _view(self) -> View:

@@ -64,7 +64,7 @@ class Job(Displayable):
 
     @property
     def is_running(self) -> bool:
-        """Whether the job goes on."""
+        """True if the job goes on."""
         return self.state == "running"
 
     def _view(self) -> View:

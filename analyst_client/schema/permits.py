@@ -1,4 +1,4 @@
-"""Permits: who may spend, what of, what for, how much and until when; and what is asked for."""
+"""Permits: people, datasets, purpose, amount and end of an allowed spending; and the requests for them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -155,7 +155,7 @@ class Proposal(Displayable, Readable):
 
 AMOUNTS = ("from", "to", "spent_and_held")
 TERMS = ("project", "people", "datasets", "limit", "expires_at", "purpose", "legal_basis", "conditions")
-"""What a permit says, in the order in which it is shown."""
+"""Members of a permit, in the order in which they are shown."""
 
 
 def _write_amount(amount: Amount) -> str:

@@ -177,7 +177,7 @@ class AnyQuote(Displayable):
         return self.kind
 
     def _caption(self) -> Inline:
-        """Say what is asked, and of which dataset."""
+        """Return the request in words, and its dataset."""
         return join(untrusted(self._asked()), quiet(" of "), untrusted(self.dataset))
 
     def _request_shown(self) -> Mapping[str, Any]:
@@ -228,7 +228,7 @@ class ReleaseSummary(Readable):
 
 
 _MANY_ANSWERS = 10
-"""Where there is space for so many, a quote does not speak of it."""
+"""A quote is silent about space if there is space for so many answers."""
 
 
 def show_quote(quote: AnyQuote) -> View:
@@ -257,12 +257,12 @@ def show_quote(quote: AnyQuote) -> View:
 
 
 def write_space(size: int, left: int) -> Inline:
-    """Say what an answer takes of the space that is left."""
+    """Show the size of an answer and the space that is left."""
     return join(f"{size:,} bytes of the {left:,} that are left", strong(": too few") if size > left else "")
 
 
 def write_duration(duration_s: float) -> str:
-    """Say when an answer shows."""
+    """Show the time until the answer."""
     if duration_s == 0.0:
         return "at once"
     minutes = f" ({duration_s / 60:.1f} min)" if duration_s >= 120.0 else ""
@@ -278,7 +278,7 @@ def write_expression(value: Any) -> str:
 
 
 def list_request(request: Mapping[str, Any]) -> list[tuple[Inline, Inline]]:
-    """Return what else of a request decides what is released."""
+    """Return the other members of a request that decide the released values."""
     stated: list[tuple[Inline, Inline]] = []
     for name, title in (("where", "rows that count"), ("weight", "weight of a row")):
         if name in request:

@@ -46,11 +46,11 @@ class Fields:
         return ServiceError(f"malformed answer: {self.where}/{name} is not {expected}")
 
     def has(self, name: str) -> bool:
-        """Tell whether a member is there, and not null."""
+        """Return whether a member is there, and not null."""
         return self.members.get(name) is not None
 
     def is_null(self, name: str) -> bool:
-        """Tell whether a member is there, and null."""
+        """Return whether a member is there, and null."""
         return name in self.members and self.members[name] is None
 
     def text(self, name: str) -> str:

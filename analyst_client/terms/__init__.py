@@ -1,4 +1,4 @@
-"""What a regression is made of: columns, functions of them, bases and interactions, as objects and as formulas.
+"""Terms of a regression: columns, functions of them, bases and interactions, as objects and as formulas.
 
 >>> from analyst_client.terms import bs, col, interaction, log, poly
 >>> features = ["sex", poly("age", 3), interaction("sex", poly("age", 3)), bs(log(col("creatinine")), knots=[0.5])]

@@ -153,7 +153,7 @@ class Facts:
         return Facts(self.columns, dict(self.ranges), dict(self.levels), set(self.present))
 
     def is_present(self, name: str) -> bool:
-        """Tell whether no value of a column is missing."""
+        """Return whether no value of a column is missing."""
         return name in self.present or self.columns[name].missing == "complete"
 
     def atom(self, atom: Atom, low: float = 0.0, high: float = 1.0) -> Form:
@@ -233,7 +233,7 @@ class Facts:
         return self.atom(("true", "=", min(_text(apart.polynomial), _text(scaled(apart, MINUS).polynomial))))
 
     def _is_kept(self, one: Form, other: Form) -> bool:
-        """Tell whether a column can be equal to a number: a curator keeps so many steps of a column, and no others."""
+        """Return whether a column can equal a number: a curator rounds a column to a fixed number of steps."""
         number, value = (other, one.low) if one.constant is not None else (one, other.low)
         ((atom, _),) = next(monomial for monomial in number.polynomial if monomial != ONE)
         column = self.columns[atom[1]]
@@ -347,7 +347,7 @@ class Facts:
         low, high = sorted((sign * min(low for low, _ in bounds), sign * least))
         return self._made(name, list(kept.values()), (), (low, high))
 
-    # What a condition makes known
+    # Facts that follow from a condition
 
     def restrict(self, condition: Expression) -> bool:
         """Take in that a condition holds. Return False where it holds in no row."""
@@ -452,7 +452,7 @@ def _high(facts: Facts, atom: Atom, coefficient: Fraction) -> float:
 
 
 def _is_plain(one: Form, other: Form) -> bool:
-    """Tell whether one is a column as it is and the other a number, so that nothing is rounded."""
+    """Return whether one is a column as it is and the other a number, so that nothing is rounded."""
     number, value = (other, one) if one.constant is not None else (one, other)
     if value.constant is not None and len(number.polynomial) == 1:
         ((monomial, coefficient),) = number.polynomial.items()
@@ -475,7 +475,7 @@ def decisive(expression: Expression) -> tuple[str, ...]:
 
 
 def is_decided_by_one(expression: Expression) -> bool:
-    """Tell whether one side of an ``and`` or an ``or`` may decide what the other misses."""
+    """Return True if there is an ``and`` or an ``or``: one side may decide it where the other is missing."""
     return any(node.operator in {"and", "or"} for node in expression.nodes())
 
 

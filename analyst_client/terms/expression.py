@@ -1,4 +1,4 @@
-"""What is computed of columns, row by row: the tree that a request sends as JSON, and that an answer states.
+"""Expressions of columns, computed row by row: the JSON tree of requests and answers.
 
 A node is a column, a number, or an operator with its arguments; docs/api.md lists the operators. The curator brings a
 tree into one form, derives its bounds, and says what is wrong with it.
@@ -13,7 +13,7 @@ COLUMN, NUMBER = "column", "number"
 BASES = frozenset({"polynomial", "spline", "natural_spline"})
 INTERACTION = "interaction"
 _ARGUMENTS = {"cut": 1, "in": 1, "power": 1, "reference": 1, "polynomial": 1, "spline": 1, "natural_spline": 1}
-"""How many arguments come before the parameters of operators that have any."""
+"""Number of arguments before the parameters, for operators that have parameters."""
 
 
 @dataclass(frozen=True)
@@ -147,41 +147,41 @@ class Expression:
         return call("absolute", self)
 
     def __lt__(self, other: object) -> "Expression":
-        """Whether it is below."""
+        """Return the condition ``self < other``."""
         return call("less", self, other)
 
     def __le__(self, other: object) -> "Expression":
-        """Whether it is not above."""
+        """Return the condition ``self <= other``."""
         return call("less_equal", self, other)
 
     def __gt__(self, other: object) -> "Expression":
-        """Whether it is above."""
+        """Return the condition ``self > other``."""
         return call("greater", self, other)
 
     def __ge__(self, other: object) -> "Expression":
-        """Whether it is not below."""
+        """Return the condition ``self >= other``."""
         return call("greater_equal", self, other)
 
     def __eq__(self, other: object) -> "Expression":  # type: ignore[override]  # a condition, as data frames have it
-        """Whether it is equal to a number, or at a level."""
+        """Return the condition that this equals a number, or has a level."""
         return self.isin([other]) if isinstance(other, str) else call("equal", self, other)
 
     def __ne__(self, other: object) -> "Expression":  # type: ignore[override]
-        """Whether it is not."""
+        """Return the condition that this differs from a number or a level."""
         return ~self.isin([other]) if isinstance(other, str) else call("not_equal", self, other)
 
     __hash__ = object.__hash__
 
     def __and__(self, other: object) -> "Expression":
-        """Whether both conditions hold."""
+        """Return the condition that both hold."""
         return call("and", self, other)
 
     def __or__(self, other: object) -> "Expression":
-        """Whether one of two conditions holds."""
+        """Return the condition that at least one holds."""
         return call("or", self, other)
 
     def __invert__(self) -> "Expression":
-        """Whether a condition does not hold."""
+        """Return the condition that this does not hold."""
         return call("not", self)
 
     def between(self, lower: float, upper: float) -> "Expression":

@@ -234,7 +234,7 @@ def place_knots(expression: Expression, columns: Mapping[str, Column]) -> Expres
 
 
 def needs_bounds(expressions: Sequence[object]) -> bool:
-    """Tell whether knots are to be placed."""
+    """Return whether knots are to be placed."""
     nodes = (node for one in expressions if isinstance(one, Expression) for node in one.nodes())
     return any(isinstance(part, EqualKnots) for node in nodes for part in node.parameters)
 

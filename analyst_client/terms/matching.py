@@ -1,4 +1,4 @@
-"""Which feature of an answer is which that was asked: a curator writes equal expressions in one way, in its own order.
+"""Match each requested feature to a feature of the answer: a curator rewrites and reorders equal expressions.
 
 What is computed is compared by its values on made-up rows, so an answer of something else is noticed too.
 """
@@ -67,7 +67,7 @@ def name_of(asked: "str | Expression", known: Mapping[str, Expression], columns:
 
 
 def names_column(asked: Expression, column: Column) -> bool:
-    """Tell whether a column of an answer is what was asked."""
+    """Return True if a column of an answer is the requested expression."""
     if not isinstance(column, DerivedColumn):
         return (asked.operator, asked.parameters) == (COLUMN, (column.name,))
     return is_same(asked, column.expression, make_rows([column]))
@@ -79,7 +79,7 @@ def _find(asked: Expression, known: Mapping[str, Expression], rows: Mapping[str,
 
 
 def is_same(asked: Expression, answered: Expression, rows: Mapping[str, Values]) -> bool:
-    """Tell whether two features are the same function of a row."""
+    """Return whether two features are the same function of a row."""
     word = asked.operator
     if not {word, answered.operator} & {INTERACTION, *BASES}:
         return _same_values(asked, answered, rows)

@@ -1,6 +1,6 @@
-"""Sessions with a real curator, recorded once and played back: they run offline, and say the same each time.
+"""Recorded sessions with a real curator. They run offline, and give the same answers each time.
 
-The notebooks of docs/notebooks and the first lines of README.md run on them, wherever this is installed.
+The notebooks of docs/notebooks and the analyst's lines of README.md run on them.
 
 >>> client = recorded_client()
 >>> client.quote("flchain", **REQUEST, epsilon=1.0).affordable

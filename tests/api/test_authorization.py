@@ -181,7 +181,7 @@ class Caller:
 
     @property
     def is_ada(self) -> bool:
-        """Tell whether what is granted is granted to them."""
+        """Return whether what is granted is granted to them."""
         return self.who == "ada"
 
     def reach(self, action: Action) -> Objects | None:
@@ -310,7 +310,7 @@ def told(answer: Response, name: str) -> tuple[int, str, dict[str, str]]:
 
 
 def is_denied(answer: Response) -> bool:
-    """Tell whether an answer says that no role of the caller's allows this, or that the token only looks."""
+    """Return whether an answer says that no role of the caller's allows this, or that the token only looks."""
     if answer.headers.get("content-type") == "application/problem+json":
         return bool(answer.json()["type"] == "/problems/permission-denied")
     return answer.status_code == 403 and "<h1>Your role does not allow this</h1>" in answer.text

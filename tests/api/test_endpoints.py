@@ -27,7 +27,7 @@ ASYNC = {"Prefer": "respond-async"}
 
 
 def is_signed(world: World, payload: dict[str, Any]) -> bool:
-    """Tell whether a checkpoint, a receipt or an entry is signed by a key that the curator shows."""
+    """Return whether a checkpoint, a receipt or an entry is signed by a key that the curator shows."""
     keys = {key["key_id"]: key["public_key"] for key in world.api().get("/v1/keys").json()["keys"]}
     names = ("entry_hash", "epoch", "key_id", "limit", "pending", "population", "posted", "sequence")
     message = b"curator-checkpoint:1\n" + canonical({name: payload[name] for name in names}).encode()

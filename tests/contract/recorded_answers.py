@@ -1,4 +1,4 @@
-"""What a real application answers on every route, and what this version was recorded to answer."""
+"""Answers of a real application on every route, and the recorded answers of this version."""
 
 import json
 import re
@@ -203,7 +203,7 @@ def _permit(life: _Recorder) -> None:
 
 
 def _identify(life: _Recorder) -> None:
-    """Say who asks; make, rotate and revoke a token; and read who is known, and what was done."""
+    """Read the caller; make, rotate and revoke a token; read the principals and the register."""
     for who in ("ada", "root"):
         life.send(who, "get", "/v1/me")
     life.send(None, "get", "/v1/sign-in")
@@ -230,7 +230,7 @@ def _identify(life: _Recorder) -> None:
 
 
 def _spend_no_more(life: _Recorder) -> None:
-    """Look at who spent what, end the permit, and let people have a budget of their own."""
+    """Look at spending, end the permit, and let people have a budget of their own."""
     for query in ("", "?by=analyst,month", "?by=nothing"):
         life.send("root", "get", f"/v1/admin/spending{query}")
     permit = next(p for p in life.send("ada", "get", "/v1/permits").json()["permits"] if p["project"])
@@ -254,7 +254,7 @@ def _spend_no_more(life: _Recorder) -> None:
 
 
 def _buy(life: _Recorder) -> None:
-    """Quote and buy what has every kind of term, and what is answered from it."""
+    """Quote and buy a release with every kind of term, and answers that follow from it."""
     features = ["age", "sex", "smoker", "height", "region"]
     asked = body(features=features, statistics=["xtx", "xty", "yty", "lambda_min"], **_BOX)
     post = partial(life.send, "ada", "post")

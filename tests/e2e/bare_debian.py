@@ -55,7 +55,7 @@ exec env -i container=other PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/syst
 
 
 def missing() -> str:
-    """Say what this machine lacks for one; empty if it lacks nothing."""
+    """Name the requirements that this machine lacks; empty if it lacks nothing."""
     if os.geteuid() != 0:
         return "root"
     path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"

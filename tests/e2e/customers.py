@@ -1,4 +1,4 @@
-"""What analysts do in processes of their own: many requests at once, with a record of every answer."""
+"""Analysts in processes of their own: many requests at once, with a record of every answer."""
 
 import hashlib
 import json

@@ -119,7 +119,7 @@ class Server:
 
 
 def is_stopped(server: Server) -> bool:
-    """Tell whether a server's process was stopped by a signal."""
+    """Return whether a server's process was stopped by a signal."""
     stat = Path(f"/proc/{server.process.pid}/stat").read_text(encoding="ascii")
     return stat.rpartition(")")[2].split()[0] == "T"
 
@@ -225,7 +225,7 @@ def slug(answer: httpx.Response) -> str:
 
 
 def is_retried(answer: httpx.Response) -> bool:
-    """Tell whether an answer promises another outcome, and says when."""
+    """Return whether an answer promises another outcome, and says when."""
     if slug(answer) not in {"busy", "release-in-progress", "too-many-requests"}:
         return False
     assert answer.headers["retry-after"].isdigit(), describe(answer)

@@ -62,7 +62,7 @@ _TABLE = re.compile(r"(?:FROM|INTO|UPDATE)\s+(\w+)")
 
 
 class Order:
-    """What a request is to suffer, and how far it has come.
+    """A fault that a request is to suffer at a step, and the steps so far.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class Order:
         self._parts = 1
 
     def is_next(self, name: str) -> bool:
-        """Tell whether the coming step is the one."""
+        """Return whether the coming step is the one."""
         return not self.at.isdisjoint({self._full(name), self._passed.total() + 1})
 
     def _full(self, name: str) -> str:

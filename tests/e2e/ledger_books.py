@@ -14,7 +14,7 @@ Rows = list[tuple[Any, ...]]
 
 @dataclass(frozen=True)
 class LedgerBooks:
-    """What the tables say.
+    """The contents of the ledger's tables.
 
     Attributes
     ----------

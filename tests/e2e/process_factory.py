@@ -109,7 +109,7 @@ class Child:
 
     @property
     def text(self) -> str:
-        """What it has written so far."""
+        """The output of the process so far."""
         return self.output.read_text(encoding="utf-8", errors="replace") if self.output.is_file() else ""
 
 

@@ -131,7 +131,7 @@ class DatabaseProxy(Proxy):
 
     @property
     def was_cut(self) -> bool:
-        """Whether the ordered commit has come."""
+        """True if the ordered commit has come."""
         return not self._fate
 
     def _take_fate(self) -> str:

@@ -99,13 +99,13 @@ def pages_of(world: World) -> list[str]:
 def test_axe_finds_nothing_and_nothing_leaves_the_origin(browser: Any, past: World, address: str, scheme: str) -> None:
     with opened(browser, address, color_scheme=scheme, bypass_csp=True) as tab:
         tab.open("/admin/sign-in")
-        faults = {"/admin/sign-in": list_violations(tab.page)}
+        faults = {"/admin/sign-in": list_violations(tab.page, scheme)}
         tab.sign_in(past.tokens["olga"])
         for page in pages_of(past):
             tab.open(page)
             for summary in tab.page.query_selector_all("details:not([open]) > summary"):
                 summary.click()
-            faults[page] = list_violations(tab.page)
+            faults[page] = list_violations(tab.page, scheme)
         assert {page: found for page, found in faults.items() if found} == {}
         assert tab.elsewhere == []
         assert len(tab.asked) > len(faults)

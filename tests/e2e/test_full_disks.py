@@ -298,7 +298,7 @@ def test_a_line_that_a_full_disk_cuts_off_does_not_keep_another_server_from_goin
 
 
 def is_struck(trace: Path) -> bool:
-    """Tell whether a request has come to the step that was ordered."""
+    """Return whether a request has come to the step that was ordered."""
     return any(line.endswith(" struck") for line in read_steps(trace))
 
 

@@ -1,10 +1,10 @@
-"""What everybody is told on every route and by every command, as files: a change of the house may not change it.
+"""Answers of every route and command, recorded in files: a change of the code alone leaves them equal.
 
 PYTHONPATH=tests:tests/golden:tests/contract:tests/api:tests/unit/cli python tests/golden/net.py    writes them anew
 
-`answers.json` is a life on every route, `refusals.json` who is told what of which object, and `commands.json` what
-commands print with ``--json``. Ids, digests, signatures and secrets are left out, for they are random. Each wanted
-difference stands in `differences.md`.
+`answers.json` has the answers of a life on every route, `refusals.json` the refusals by caller and object, and
+`commands.json` the output of commands with ``--json``. Random ids, digests, signatures and secrets are left out. Wanted
+differences stand in `differences.md`.
 """
 
 import argparse
@@ -59,7 +59,7 @@ def record_answers(folder: Path) -> list[list[Any]]:
 
 
 def record_refusals(folder: Path) -> dict[str, dict[str, str]]:
-    """Return, by route, who is told what of which objects: a status, and the problem that goes with it."""
+    """Return, by route, the status and the problem that each caller gets for each object."""
     with nothing_random(), open_place(folder) as place:
         return {f"{method} {path}": _refusals(place, method, path, route) for (method, path), route in ROUTES.items()}
 
@@ -196,7 +196,7 @@ def record_commands(folder: Path) -> dict[str, list[Any]]:
 
 
 def record_options(folder: Path) -> dict[str, dict[str, list[str]]]:
-    """Return what each command takes, on the host and from afar, with what is said of it."""
+    """Return the options and the help of each command, on the host and from afar."""
     return {"curator": dict(_walk(get_command(app), "")), "curator-admin": dict(_walk_parser(make_parser(), ""))}
 
 
@@ -238,7 +238,7 @@ def _remember(line: str, printed: Any, tokens: dict[str, str], ids: dict[str, st
 
 
 def _plain(text: str, folder: Path) -> Any:
-    """Return what was printed, without what is of this machine and this day; JSON as what it says."""
+    """Return printed text without details of this machine and this day; parse it if it is JSON."""
     text = without_chance(_TIME.sub("TIME", text.replace(str(folder), "FOLDER")))
     with suppress(ValueError):
         return json.loads(text)

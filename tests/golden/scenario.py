@@ -27,7 +27,7 @@ _EPSILON = {"price": {"epsilon": 0.4, "delta": 1e-6}}
 _ALL = {"statistics": ["xtx", "xty", "yty", "lambda_min"]}
 
 Step = tuple[str, str, dict[str, Any] | None]
-"""Who asks, of what, with which body: a body makes it a POST."""
+"""Caller, path and body of a request: a body makes it a POST."""
 
 
 class PatternNoise:

@@ -1,4 +1,4 @@
-"""What the tests of the ledger's life share: noise that can be stopped and interrupted, and a client that remembers."""
+"""Helpers of the tests of the ledger's life: noise that can be stopped and interrupted, and a client with a memory."""
 
 import base64
 import shutil
@@ -75,7 +75,7 @@ class Gate:
 
 
 def register_private(world: World, *analysts: str) -> str:
-    """Register a dataset whose releases are for whoever bought them, and grant it; return its address."""
+    """Register a dataset with private releases, grant it to analysts, and return its address."""
     manifest, data = world.folder / "private.toml", world.folder / "private.csv"
     text = manifest_text("private").replace("row_capacity", 'library = "own"\nrow_capacity', 1)
     manifest.write_text(text, encoding="utf-8")

@@ -215,7 +215,7 @@ def test_no_stored_table_is_taken_for_what_it_is_not(wealthy: World, seed: int) 
 
 
 def is_valid(asked: dict[str, Any]) -> bool:
-    """Tell whether no cell is asked for that a column declared complete has not."""
+    """Return whether no cell is asked for that a column declared complete has not."""
     rules = {name: rule for name, _, rule, _, _ in COLUMNS}
     axes = [axis for table in asked["tables"] for axis in table["axes"]]
     return not any(axis["missing"] and rules[axis["column"]] == "complete" for axis in axes)

@@ -72,7 +72,7 @@ def intrude(world: World, *acts: Act) -> list[Any]:
 
 
 def is_detected(world: World) -> bool:
-    """Tell whether `curator ledger verify`, or a start, names something."""
+    """Return whether `curator ledger verify`, or a start, names something."""
     worker = another_worker(world)
     try:
         for population in worker.ledger.list_populations():

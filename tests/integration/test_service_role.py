@@ -34,7 +34,7 @@ def service(town: World) -> Iterator[Engine]:
 
 
 def is_allowed(engine: Engine, statement: str) -> bool:
-    """Tell whether a role may run a statement that changes no row."""
+    """Return whether a role may run a statement that changes no row."""
     try:
         with engine.begin() as connection:
             connection.execute(text(statement))

@@ -78,7 +78,7 @@ class Axis:
         return as_expression(self.column)
 
     def is_answered_by(self, axis: "TableAxis") -> bool:
-        """Tell whether an axis of an answer is this one; the curator made edges of bins."""
+        """Return whether an axis of an answer is this one; the curator made edges of bins."""
         if self.missing != axis.missing or not names_column(self.expression, axis.column):
             return False
         low, high = axis.column.lower, axis.column.upper
@@ -124,7 +124,7 @@ class TableAxis:
 
     @property
     def covers(self) -> bool:
-        """Whether every row is in one of its cells, by what is declared of the column."""
+        """True if every row falls into a cell, by the declarations of the column."""
         ends = self.edges is None or (self.edges[0], self.edges[-1]) == (self.column.lower, self.column.upper)
         return ends and (self.missing or self.column.missing == "complete")
 
@@ -241,7 +241,7 @@ def fields_number(fields: Fields, value: Any) -> float:
 
 
 def are_edges(edges: Sequence[float]) -> bool:
-    """Tell whether numbers are edges of bins."""
+    """Return whether numbers are edges of bins."""
     return len(edges) >= 2 and all(map(math.isfinite, edges)) and all(low < high for low, high in pairwise(edges))
 
 
@@ -255,7 +255,7 @@ def match_tables(asked: Sequence[Sequence[Axis]], answered: Sequence[TableShape]
     """
     left = dict(enumerate(answered))
     found = {}
-    # What has edges of its own goes first: edges that are almost equal bins are not taken for those.
+    # Axes with edges of their own go first: else an axis of equal bins could take their answer.
     for number, axes in sorted(enumerate(asked), key=lambda one: sum(axis.bins is not None for axis in one[1])):
         for place, shape in left.items():
             order = tuple(j for axis in axes for j, other in enumerate(shape.axes) if axis.is_answered_by(other))

@@ -1,4 +1,4 @@
-"""What the terms of a release are made of, as answers and quotes state it."""
+"""Columns, terms and targets of a release, read from answers and quotes."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -181,7 +181,7 @@ def raw_columns(X: Any, names: Sequence[str]) -> list[AnyArray]:
 
 
 def is_missing(value: Any) -> bool:
-    """Tell whether a value is missing: None, NaN, NaT or pandas' NA."""
+    """Return whether a value is missing: None, NaN, NaT or pandas' NA."""
     if value is None:
         return True
     try:

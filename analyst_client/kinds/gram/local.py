@@ -27,7 +27,7 @@ from analyst_client.terms.expression import Expression, col
 
 
 class Coding(NamedTuple):
-    """How rows become the terms and the targets of a release.
+    """The rule that turns rows into the terms and the targets of a release.
 
     Attributes
     ----------

@@ -122,7 +122,7 @@ class Release(NoisyStatistics, PublishedAnswer):
 
     @property
     def weights_rows(self) -> bool:
-        """Whether a row may count for less than another: under ``"ball"``, unless no row is longer than its norm.
+        """True if a row may count for less than another: under ``"ball"``, unless no row exceeds the norm.
 
         Under ``"linear"`` a row whose combinations are longer than 1 counts for less.
         """
@@ -152,12 +152,12 @@ class Release(NoisyStatistics, PublishedAnswer):
 
     @property
     def is_public(self) -> bool:
-        """Whether it was made of rows that the analyst owns, see `from_public`."""
+        """True if it was made of rows that the analyst owns, see `from_public`."""
         return self.request.get("public") is True
 
     @property
     def weights_target(self) -> bool:
-        """Whether a target took part in the weights of its rows: a fit is then biased, by nobody knows how much."""
+        """True if a target took part in the weights of its rows: a fit then has an unknown bias."""
         names = {column.name for column in (self.selected_from or self).features}
         return self.weights_rows and any(target.column in names for target in self.targets)
 
@@ -207,7 +207,7 @@ class Release(NoisyStatistics, PublishedAnswer):
         return tuple(found)
 
     def __repr__(self) -> str:
-        """Show what was released, of what, at which cost."""
+        """Show the dataset, the targets, the features and the cost."""
         cost = "" if self.cost is None else f", epsilon={self.cost.epsilon:.4g}, delta={self.cost.delta:.4g}"
         targets = ", ".join(self.target_names) or "no target"
         part = "" if self.selected_from is None else "part of "

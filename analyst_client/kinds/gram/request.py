@@ -78,7 +78,7 @@ class ReleaseRequest(PricedRequest):
 
     @property
     def lacks_target(self) -> bool:
-        """Whether nothing was said of a target, nor of statistics that need none."""
+        """True if the request names no target, and no statistics that need none."""
         return self.target is UNSTATED and self.targets is None and self.statistics is None
 
     @property

@@ -12,7 +12,7 @@ from analyst_client.schema.columns import stored_columns
 
 
 class Part(NamedTuple):
-    """Where a part stands in the whole.
+    """Positions of a part's terms and targets in the whole release.
 
     Attributes
     ----------

@@ -17,7 +17,7 @@ from analyst_client.schema.wire import Fields
 from analyst_client.terms.expression import Expression
 
 SPANNED = 1e-9
-"""How far from 1 in every row a combination may be that is taken for the constant."""
+"""Largest distance from 1, in any row, of a combination that counts as the constant."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -106,7 +106,7 @@ class NoisyStatistics:
 
     @property
     def has_constant(self) -> bool:
-        """Whether the first term is the constant."""
+        """True if the first term is the constant."""
         return self.terms[0].kind == "constant"
 
 

@@ -55,7 +55,7 @@ RESIDUAL_SD = 0.25
 VARYING = 0.5
 """Part of the mean square of a scaled term that is assumed to be variance about its mean."""
 BENT = 0.04
-"""How far slopes are assumed to be from those of unweighted rows, were all weight lost: in residual deviations for one
+"""Assumed distance of slopes from those of unweighted rows, if all weight were lost: in residual deviations for one
 deviation of the term. At 0.02 intervals of the CPS at ε = 1 hold 0.92 in place of 0.94; at 0.07 those of five sets are
 longer than 1.2 times the better of two named maps (``bench/figures.py``, ``bench/row_maps.py``)."""
 
@@ -173,7 +173,7 @@ def release_request(
 
 @dataclass(frozen=True)
 class TwoSteps:
-    """What the steps of a release may come to, as a curator quotes it.
+    """The quotes of a release in steps: of its first step, and of its possible outcomes.
 
     Attributes
     ----------

@@ -179,7 +179,7 @@ class ItemShape:
 
     @property
     def title(self) -> str:
-        """What it is, in words.
+        """The type and the columns, in words.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""Where the values of a column are, for whoever asks for recentred rows next."""
+"""Estimates of the centre, scale and range of a column, for a later request of recentred rows."""
 
 import math
 from collections.abc import Sequence

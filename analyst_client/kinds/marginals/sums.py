@@ -14,7 +14,7 @@ from analyst_client.kinds.marginals.items import Marginal
 
 COUNT, FIRST, SECOND = np.eye(3)
 ROUNDING = 0.5 / (2**17 - 1) + 0.5 / 2**30
-"""How far u may be from what moments add up: values are rounded where they are stored, and to a q-th, q = 2¹⁷ − 1."""
+"""Largest rounding error of u in moments: values are rounded where they are stored, and to a q-th, q = 2¹⁷ − 1."""
 COUNT_SDS = 5.0
 """A standard deviation is told where the number of rows is so many deviations of its noise above 0."""
 
@@ -60,7 +60,7 @@ class Sums:
         return self._updated(other, np.eye(3) if self.reach == other.reach == ROUNDING else COUNT[np.newaxis])
 
     def seeing_count(self, other: "Sums") -> "Sums":
-        """Return what is known from as many rows of another column, whose noise is independent."""
+        """Return the estimate, improved by the count of another column with as many rows and independent noise."""
         return self._updated(other, COUNT[np.newaxis])
 
     def less(self, other: "Sums") -> "Sums":

@@ -38,7 +38,7 @@ def fit_tree(values: FloatArray) -> FloatArray:
         variance = own
     fitted = _pairs(best[0])  # all rows, of which no level tells by itself
     for level in best:
-        # What a bin knows better than its two parts together is theirs in equal shares.
+        # The difference between a bin and the sum of its two parts is divided equally between the parts.
         fitted = level + np.repeat((fitted - _pairs(level)) / 2.0, 2, axis=-1)
     return fitted
 

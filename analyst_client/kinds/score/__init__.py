@@ -3,5 +3,5 @@
 KIND = "score"
 """Name of the kind on the wire."""
 SCORE, NORMS, MEAT = STATISTICS = ("score", "norms", "meat")
-"""What may be released."""
+"""Statistics that can be released."""
 LOSSES = ("linear", "logistic", "poisson")

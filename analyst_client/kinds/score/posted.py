@@ -1,4 +1,4 @@
-"""What is posted for a score, and what an answer says was: terms, a target, a loss, coefficients and directions."""
+"""Members of a score request and its answer: terms, a target, a loss, coefficients and directions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ class Posted(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """All of a request that decides what a row contributes, and what is released of it.
+    """The members of a request that decide a row's contribution and the released statistics.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Asked(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class PostedScore:
-    """Where a loss is looked at, and through what: of an answer and of a quote.
+    """The terms, the loss, the coefficients and the directions of an answer or a quote.
 
     Attributes
     ----------

@@ -98,7 +98,7 @@ class ScoreRequest(PricedRequest):
 
     @cached_property
     def asked(self) -> Asked:
-        """All that decides what a row contributes, and what is released of it. Sequences are read once."""
+        """The members that decide a row's contribution and the released statistics. Sequences are read once."""
         check_target(self.target)
         if self.loss not in LOSSES:
             raise ValueError(f"loss is one of {', '.join(LOSSES)}, not {self.loss!r}")

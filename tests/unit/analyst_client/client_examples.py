@@ -176,7 +176,7 @@ class Ledger:
             "epoch": self.epoch,
             "units": "0",
             "limit": "9000000000000",
-            # What is spent never falls, from one entry to the next or from one epoch to the next.
+            # Spending never falls, from one entry to the next or from one epoch to the next.
             "posted": str(10**12 * self.epoch + 10**9 * self.sequence),
             "pending": "0",
             "actor": "prn_1",
@@ -264,7 +264,7 @@ class Curator:
         raise answer("lost")
 
     def _is_free(self, request: httpx.Request) -> bool:
-        """Tell whether a request is a look at a quote or a dataset before buying, which no answer was made for."""
+        """Return whether a request is a look at a quote or a dataset before buying, which no answer was made for."""
         asked = {"quotes": b"answer_bytes", "flchain": b"row_capacity"}.get(request.url.path.rpartition("/")[2])
         following = self.answers[0] if self.answers else None
         return asked is not None and not (isinstance(following, httpx.Response) and asked in following.content)
@@ -278,7 +278,7 @@ class Curator:
 
     @property
     def checkpoints(self) -> list[Any]:
-        """What each request said of the ledger."""
+        """The checkpoint in the header of each request, or None."""
         values = [request.headers.get("Curator-Checkpoint") for request in self.requests]
         return [value and json.loads(base64.urlsafe_b64decode(value + "=" * (-len(value) % 4))) for value in values]
 

@@ -23,7 +23,7 @@ def draws(law: CorrectedLaw) -> tuple[np.ndarray, np.ndarray]:
 
 
 def agree(products: np.ndarray, expected: float) -> bool:
-    """Tell whether a mean is within four standard errors of what is expected."""
+    """Return whether a mean is within four standard errors of what is expected."""
     return abs(products.mean() - expected) < 4.0 * products.std() / np.sqrt(len(products))
 
 

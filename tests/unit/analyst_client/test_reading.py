@@ -101,7 +101,7 @@ def list_members(of: Any) -> "list[tuple[dataclasses.Field[Any], str]]":
 
 
 def is_said(value: Any, stated: Any) -> bool:
-    """Tell whether a member is what an answer states of it; objects within it have classes of their own."""
+    """Return whether a member is what an answer states of it; objects within it have classes of their own."""
     if stated is None:
         return value in (None, "", math.inf)
     if isinstance(stated, list):
@@ -112,7 +112,7 @@ def is_said(value: Any, stated: Any) -> bool:
 
 
 def fits(hint: Any, value: Any) -> bool:
-    """Tell whether a value may stand for a member of a type."""
+    """Return whether a value may stand for a member of a type."""
     inner = get_args(hint)
     if NoneType in inner:
         return value is None or fits(inner[0], value)
@@ -130,7 +130,7 @@ def fits(hint: Any, value: Any) -> bool:
 
 
 def is_right(member: "dataclasses.Field[Any]", hint: Any, value: Any) -> bool:
-    """Tell whether a member may be so, or be absent."""
+    """Return whether a member may be so, or be absent."""
     has_default = {member.default, member.default_factory} != {dataclasses.MISSING}
     may_be_absent = (NoneType in get_args(hint) or has_default) and member.name not in ALWAYS_STATED
     if value is ABSENT or value is None:

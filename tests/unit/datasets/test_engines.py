@@ -262,7 +262,7 @@ def test_worker_processes_end_with_the_service(killed: bool, tmp_path: Path) -> 
 
 
 def is_alive(process: int) -> bool:
-    """Tell whether a process runs: one that has ended may wait for somebody to ask how."""
+    """Return whether a process runs: one that has ended may wait for somebody to ask how."""
     with suppress(OSError):
         return Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
     return False

@@ -102,7 +102,7 @@ def sum_in(warehouse: Warehouse, kernel: Any) -> list[int]:
 
 
 def is_expressed(kernel: Any) -> bool:
-    """Tell whether there is a query: of `gram` and `counts`, for declared columns alone, of all rows alike."""
+    """Return whether there is a query: of `gram` and `counts`, for declared columns alone, of all rows alike."""
     if isinstance(kernel, MarginalsKernel | ScoreKernel):
         return False
     if isinstance(kernel, CountsKernel):

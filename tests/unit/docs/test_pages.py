@@ -27,6 +27,7 @@ import typer
 import analyst_client
 import curator_service
 from analyst_client import CuratorClient, LogisticRegression, PurchasePlan, verify
+from analyst_client.admin_command import make_parser
 from curator_service.cli.main import app
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -58,11 +59,11 @@ RUN_ELSEWHERE = {
 }
 # Blocks that need a server, by their first line, and a test that does what they do with one.
 NEEDS_SERVER = {
-    ("README.md", "plan = Curators("): "tests/contract/test_curators_contract.py",
+    ("docs/planning.md", "plan = Curators("): "tests/contract/test_curators_contract.py",
     ("docs/glm.md", "refinement = client.refine("): "tests/integration/test_generalized_client.py",
     ("docs/identity.md", "client.whoami()"): "tests/e2e/test_openid_provider.py",
     ("docs/identity.md", "from analyst_client import CuratorClient"): "tests/e2e/test_openid_provider.py",
-    ("docs/logistic.md", "release = client.release("): "tests/contract/test_logistic_contract.py",
+    ("docs/glm.md", "release = client.release("): "tests/contract/test_logistic_contract.py",
     ("docs/planning.md", "quote = client.quote("): "tests/unit/docs/test_notebooks.py",
     ("docs/refinement.md", "from analyst_client import RefinedRegression"): (
         "tests/integration/test_refinement_client.py"
@@ -273,6 +274,12 @@ class TestShell:
     def test_a_wrong_command_would_be_seen(self, line: str) -> None:
         with pytest.raises(Exception, match="No such"):
             parse(words(line), whole=False)
+
+    @pytest.mark.parametrize("page", ["README.md", "docs/cli.md"])
+    def test_commands_of_curator_admin_are_complete(self, page: str) -> None:
+        lines = [split[1:] for name, _, split in COMMANDS if name == page and split[:1] == ["curator-admin"]]
+        assert all(make_parser().parse_args(line) for line in lines)
+        assert len(lines) > 5
 
     def test_options_of_curator_verify_exist(self) -> None:
         environment = os.environ | {"COLUMNS": "200"}

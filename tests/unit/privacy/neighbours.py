@@ -58,7 +58,7 @@ DAMAGED = [2**31 - 1, -(2**31) + 1, STORED_UNIT + 1, 10, -1]
 
 
 class Norm(Enum):
-    """How a move is measured: squared in L2, plain in L1."""
+    """The measure of a move: squared in L2, plain in L1."""
 
     L2_SQUARED = "l2"
     L1 = "l1"
@@ -102,7 +102,7 @@ class Case:
 
     @cached_property
     def free(self) -> npt.NDArray[np.bool_]:
-        """Which columns hold any number of an interval."""
+        """True for columns that hold any number of an interval."""
         return np.array(
             [c.type is ColumnType.NUMERIC and len(g) > 2 for c, g in zip(self.columns, self.grids, strict=True)]
         )
@@ -221,7 +221,7 @@ def gram(case: Case, persons: StoredArray) -> SufficientStatistics:
 
 
 def contributions(case: Case, persons: StoredArray) -> FloatArray:
-    """What each person adds, in units of q²: the upper triangle of XᵀX, Xᵀy target by target, yᵀy."""
+    """Return each person's contribution, in units of q²: the upper triangle of XᵀX, Xᵀy target by target, yᵀy."""
     rows = mapped(case, persons) / UNIT
     terms = len(case.design.terms)
     x, y = rows[:, :terms], rows[:, terms:]
@@ -276,7 +276,7 @@ def release_goal(case: Case, plan: GramPlan, loss: int = 0) -> Goal:
 
 
 def _moves(goal: Goal, added: FloatArray, adjacency: Adjacency) -> FloatArray:
-    """How far each person moves a goal, against none or against each other one."""
+    """Return the distance that each person moves a goal, against none or against each other one."""
     weights = np.array(goal.weights)
     vectors = added[:, weights > 0] * weights[weights > 0]
     others = vectors if adjacency is REPLACE_ONE else np.zeros((1, vectors.shape[1]))
@@ -380,7 +380,7 @@ def whole_datasets(
 def exact_moves(
     case: Case, before: SufficientStatistics, after: SufficientStatistics
 ) -> dict[Statistic, dict[tuple[int, int], int]]:
-    """How far each released entry moved, by its place: (row, column), (term, target), (target, target)."""
+    """Return the move of each released entry, by its place: (row, column), (term, target), (target, target)."""
     terms = range(len(case.design.terms))
     xtx, xty, yty = before.xtx - after.xtx, before.xty - after.xty, before.yty - after.yty
     return {
@@ -391,7 +391,7 @@ def exact_moves(
 
 
 def measure(case: Case, statistic: Statistic, norm: Norm, witness: StoredArray, rows_per_person: int = 1) -> int:
-    """How far one statistic of the first target moves, exactly."""
+    """Return the exact move of one statistic of the first target."""
     moves = exact_moves(case, *whole_datasets(case, witness, rows_per_person))[statistic]
     if norm is L1:
         return sum(abs(m) for (_, j), m in moves.items() if statistic is XTX or j == 0)
@@ -454,7 +454,7 @@ def largest_lambda_min_move(
 def released_cost(
     case: Case, plan: GramPlan, accountant: Accountant, witness: StoredArray, rows_per_person: int = 1
 ) -> Fraction:
-    """What a move of everything released but λ_min costs in the account, exactly, over the noise that was bought.
+    """Return the exact cost in the account of a move of everything released but λ_min, over the noise that was bought.
 
     A discrete Gaussian entry is a part of its own, whose sensitivity is its move. Laplace entries of one statistic and
     target cost what an ε-DP mechanism costs with ε = Σ |move|/t.
@@ -478,7 +478,7 @@ def released_cost(
 
 
 def lambda_min_cost(plan: GramPlan, accountant: Accountant) -> Fraction:
-    """What λ_min costs at its bound."""
+    """Return the cost of λ_min at its bound."""
     for part in plan.parts:
         if part.statistic is LAMBDA_MIN:
             return accountant.gaussian(part) if isinstance(part, GaussianPart) else accountant.laplace(part.epsilon)

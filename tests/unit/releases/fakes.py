@@ -104,7 +104,7 @@ class Ruled(Filled):
 
 
 class Kept(Ruled):
-    """As if its sums were kept since registration: no rows are read."""
+    """A kind whose sums are kept since registration: no rows are read."""
 
     def kernel(self, plan: FilledPlan) -> FilledKernel:
         return FilledKernel(plan.columns, cached_terms=())

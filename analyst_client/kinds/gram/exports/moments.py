@@ -148,7 +148,7 @@ def check_exportable(statistics: NoisyStatistics, row_map: str | None) -> None:
 
 
 def is_covariance(matrix: FloatArray) -> bool:
-    """Tell whether a symmetric matrix is positive definite, in a way that no unit of a variable changes.
+    """Return whether a symmetric matrix is positive definite, in a way that no unit of a variable changes.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Where exported moments come from: the release, its cost, which rows it counts, and how."""
+"""Origin of exported moments: the release, its cost, and the rule by which it counts rows."""
 
 from collections.abc import Sequence
 

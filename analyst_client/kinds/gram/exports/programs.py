@@ -16,7 +16,7 @@ NUMBERS_PER_LINE = 4
 
 
 class Data(NamedTuple):
-    """What a program states.
+    """Names and moments that are written into a program.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Data(NamedTuple):
 
 
 class Writer(NamedTuple):
-    """How a package's programs are written.
+    """The format of a package's programs.
 
     Attributes
     ----------
