@@ -8,7 +8,7 @@ import pytest
 from support import World, body
 
 from curator_service.ledger.chain.attestation import is_attested, list_attested
-from curator_service.ledger.chain.entries import StoredEntry, canonical, entry_hash
+from curator_service.ledger.chain.entries import Receipt, StoredEntry, canonical, entry_hash
 from curator_service.ledger.repository import iterate_entries
 
 RELEASES = "/v1/datasets/cohort/releases"
@@ -35,6 +35,29 @@ def test_what_the_curator_wrote_is_believed(world: World, entries: list[StoredEn
     assert [payload["kind"] for payload in found] == ["charge", "charge"]
 
 
+def test_of_some_that_say_a_value_the_forged_ones_are_left_out(world: World, entries: list[StoredEntry]) -> None:
+    """No other signature is verified, and what is no entry says nothing."""
+    first, _ = (json.loads(entry.payload_text) for entry in entries if '"kind":"charge"' in entry.payload_text)
+    last = entries[-1]
+    stray = [first | {"sequence": last.sequence + 1, "release": "rel_forged"}, ["kind", "charge"]]
+    texts = [*map(canonical, stray), '{"kind":"charge"']
+    for i, text in enumerate(texts, start=1):
+        values = f"'town', {last.sequence + i}, '{text}', '{entry_hash(text)}', '{last.signature}'"
+        world.sql(
+            f"INSERT INTO ledger_entries (population, sequence, payload, entry_hash, signature) VALUES ({values})"
+        )
+    asked: list[str] = []
+
+    def holds(receipt: Receipt) -> bool:
+        asked.append(json.loads(receipt.payload_text)["release"])
+        return world.curator.ledger.guard.trust.holds(receipt)
+
+    with world.curator.database.read() as connection:
+        found = list_attested(connection, "town", "charge", holds, about=("release", {first["release"], "rel_forged"}))
+    assert [payload["release"] for payload in found] == [first["release"]]
+    assert sorted(asked) == sorted([first["release"], "rel_forged"])
+
+
 FORGERIES: dict[str, Callable[[StoredEntry, StoredEntry], StoredEntry]] = {
     "another place": lambda a, _: StoredEntry(a.sequence + 1, a.payload_text, a.entry_hash, a.signature),
     "before the chain": lambda a, _: StoredEntry(-a.sequence, a.payload_text, a.entry_hash, a.signature),
@@ -50,6 +73,9 @@ FORGERIES: dict[str, Callable[[StoredEntry, StoredEntry], StoredEntry]] = {
         a.signature,
     ),
     "no entry": lambda a, _: StoredEntry(a.sequence, "[]", a.entry_hash, a.signature),
+    "a place alone": lambda a, _: StoredEntry(
+        a.sequence, f'{{"population":"town","sequence":{a.sequence}}}', a.entry_hash, a.signature
+    ),
 }
 
 
