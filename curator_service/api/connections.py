@@ -52,7 +52,7 @@ def server_options(settings: Settings) -> dict[str, Any]:
         "limit_concurrency": settings.connections_max,
         "timeout_keep_alive": KEEP_ALIVE_S,
         "timeout_graceful_shutdown": STOP_S,
-        # Whose word on who asks is believed: the declared proxy's, or that of somebody on this machine.
+        # The caller's address is read from headers of the declared proxy alone, or of this machine.
         "forwarded_allow_ips": settings.proxy or "127.0.0.1",
     }
 

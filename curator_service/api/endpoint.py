@@ -152,7 +152,7 @@ def endpoint(action: Action) -> Callable[[Callable[..., Response]], Callable[...
             call = Call(request.scope, await request.body())
             return await run_in_threadpool(answer, call, request.app.state.curator, parameters)
 
-        # What FastAPI reads: the request in place of the context, then the route's own parameters.
+        # The signature that FastAPI reads: the request in place of the context, then the route's own parameters.
         _, *own = signature.parameters.values()
         place = inspect.Parameter("request", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Request)
         endpoint.__signature__ = signature.replace(parameters=[place, *own])  # type: ignore[attr-defined]

@@ -131,7 +131,7 @@ class Metrics:
         """Tell the free share of disks as it would be without rows that wait: nobody learns here that some came."""
         free = GaugeMetricFamily(
             "curator_disk_free_ratio",
-            # What a request writes for a moment is far below a hundredth.
+            # A request's temporary files are far below a hundredth.
             "The share of a folder's disk that is free or taken by rows that wait for a cut, in hundredths.",
             labels=["folder"],
         )

@@ -72,7 +72,7 @@ def create_population(
 
 @router.get(
     "/admin/proposals",
-    summary="What was proposed and decided, the newest first (privacy officer, auditor)",
+    summary="Proposals and decisions, the newest first (privacy officer, auditor)",
     responses={200: {"model": ProposalsAnswer}},
 )
 @endpoint(Action.READ_PROPOSALS)

@@ -348,7 +348,7 @@ class ApprovalService:
                     proposals.insert_proposal(ledger.connection, proposal)
                 else:
                     _close(ledger.connection, proposal)
-                # What was proposed before was about another state than the one that holds now.
+                # Earlier proposals were about another state than the one that holds now.
                 proposals.supersede(ledger.connection, proposal)
         except (Refused, Conflict) as refused:
             self.ledger.guard.check_open()

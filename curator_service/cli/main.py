@@ -23,7 +23,7 @@ class Commands(LazyGroup):
             ("providers", "identity", "providers", "Identity providers: why a token is not let in."),
             ("tokens", "identity", "tokens", "Bearer tokens of principals."),
             ("permits", "permits", "app", "Permits: people, datasets, limits and ends."),
-            ("proposals", "limits", "proposals", "Proposals that wait for a second person: permits, limits, rows like others."),
+            ("proposals", "limits", "proposals", "Proposals that wait: permits, limits, rows like others."),
             ("ledger", "ledger", "app", "The ledger: what was spent, and whether its history holds."),
             ("limits", "limits", "limits", "Limits of populations."),
             ("spending", "spending", "spending", "Show charges by analyst, project, dataset, kind and month."),

@@ -80,7 +80,7 @@ class Erasure:
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """The budget that answers about a population have used, or can still use, to learn of a person.
+    """The charges, held amounts and written-off amounts of a population that may concern a person.
 
     It begins with the first entry about a dataset of which it is not certain that it never held the person. That is
     certain where all rows can be searched and none is the person's, rows were never replaced, and nobody asked that the

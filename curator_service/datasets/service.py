@@ -268,7 +268,7 @@ class DatasetService:
             They are refused; the ledger says so.
         """
         compared: Compared = {}
-        # What cannot be compared is told below. A second connection would be waited for in vain where a pooler has one.
+        # Faults of this comparison are told below. A pooler may have one connection: a second one would wait in vain.
         with suppress(SigningError), self.database.shared_read(), self.database.read() as connection:
             others = self._list_others(connection, manifest, snapshot)
             self.likeness.compare(connection, manifest.population, snapshot, compared, others=others)

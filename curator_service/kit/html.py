@@ -10,7 +10,7 @@ import re
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _HEAD = (
     '<!DOCTYPE html>\n<html lang="{language}">\n<head>\n<meta charset="utf-8">\n'
-    # What no page of ours needs, a browser refuses, even if some text got around the escaping.
+    # The browser refuses scripts and other content that our pages do not need, even if escaping failed.
     "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
     '<meta name="referrer" content="no-referrer">\n<meta name="robots" content="noindex">\n'
     '<meta name="viewport" content="width=device-width, initial-scale=1">\n'

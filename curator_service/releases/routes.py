@@ -194,7 +194,7 @@ def get_release(
     except DatasetNotFound:
         raise release_not_found() from None
     context.get(ReleaseService).check_reader(release, dataset, context.principal)
-    # Whoever may read it may keep it, and asks each time whether he still may.
+    # A reader may cache the answer, but must ask each time if it may still be read.
     headers = {"ETag": release.etag, "Cache-Control": "private, no-cache"}
     if context.call.holds(release.etag):
         return Response(status_code=304, headers=headers)
@@ -215,7 +215,7 @@ def list_jobs(
 
 @router.get(
     "/jobs/{job_id}",
-    summary="How a job stands",
+    summary="The state of a job",
     responses={200: {"model": JobAnswer}},
     openapi_extra={"parameters": [_WAIT]},
 )
