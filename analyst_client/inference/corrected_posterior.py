@@ -1,6 +1,6 @@
 """Posterior of the coefficients of a refined fit, whose equations have a law of noise of their own.
 
-The derivation is in ``docs/inference.md``.
+The derivation is in ``docs/inference.md#posterior-of-a-refinement``.
 """
 
 import numpy as np

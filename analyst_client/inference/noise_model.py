@@ -1,6 +1,6 @@
 """The law of noisy sufficient statistics under a Bayesian linear regression, exact statistics integrated out.
 
-The derivation is in ``docs/inference.md``.
+The derivation is in ``docs/inference.md#posteriors``.
 """
 
 import math

@@ -1,7 +1,7 @@
 """Posterior of a Bayesian linear regression, given noisy sufficient statistics alone.
 
 `sample_posterior` takes the noise into account, `sample_plugin_posterior` takes the statistics for exact. The
-derivation is in ``docs/inference.md``. The closed form at fixed precisions is in `shrinkage`.
+derivation is in ``docs/inference.md#posteriors``. The closed form at fixed precisions is in `shrinkage`.
 """
 
 import math

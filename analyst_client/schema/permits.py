@@ -1,4 +1,4 @@
-"""Permits: who may spend, what of, what for, how much and until when; and what is asked for."""
+"""Permits: people, datasets, purpose, amount and end of an allowed spending; and the requests for them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -5,10 +5,13 @@ A figure is described in words, for whoever does not see it; numbers stand besid
 
 from collections.abc import Sequence
 
-from curator_service.kit.html import Markup, element
+from markupsafe import Markup
 
 WIDTH = 1000
 """Of every figure, in units of its own."""
+_FIGURE = Markup('<svg class="{}" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img"><title>{}</title>{}</svg>')
+_RECT = Markup('<rect class="{}" x="{:.1f}" y="0" width="{:.1f}" height="20"></rect>')
+_PATH = Markup('<path class="{}" d="{}"></path>')
 
 
 def bar(limit: int, spent: int, held: int, highest: int, described: str) -> Markup:
@@ -25,7 +28,6 @@ def bar(limit: int, spent: int, held: int, highest: int, described: str) -> Mark
     places = [WIDTH * units / whole for units in (spent, spent + held, limit)]
     at_spent, at_held, at_limit = places
     parts = [
-        element("title", described),
         _rect("bar-track", 0, at_limit),
         _rect("bar-held", at_spent, at_held - at_spent),
         # A charge is never invisible, however small.
@@ -33,8 +35,7 @@ def bar(limit: int, spent: int, held: int, highest: int, described: str) -> Mark
     ]
     if highest > limit:
         parts.append(_rect("bar-beyond", at_limit, WIDTH - at_limit))
-    view = {"viewBox": f"0 0 {WIDTH} 20", "preserveAspectRatio": "none", "role": "img"}
-    return element("svg", *parts, class_="bar", **view)
+    return _FIGURE.format("bar", WIDTH, 20, described, Markup("").join(parts))
 
 
 def line(points: Sequence[float], described: str, *, height: int = 260) -> Markup:
@@ -52,15 +53,13 @@ def line(points: Sequence[float], described: str, *, height: int = 260) -> Marku
     step = WIDTH / max(len(points) - 1, 1)
     places = [(step * i, 10 + inner * (1 - max(0.0, min(1.0, share)))) for i, share in enumerate(points)]
     path = "".join(f"{'H' if i else 'M'}{x:.1f}{'V' if i else ' '}{y:.1f}" for i, (x, y) in enumerate(places))
-    view = {"viewBox": f"0 0 {WIDTH} {height}", "preserveAspectRatio": "none", "role": "img"}
     parts = [
-        element("title", described),
-        element("path", class_="line-floor", d=f"M0 {height - 10}H{WIDTH}"),
-        element("path", class_="line-area", d=f"{path}V{height - 10}H0Z"),
-        element("path", class_="line", d=path),
+        _PATH.format("line-floor", f"M0 {height - 10}H{WIDTH}"),
+        _PATH.format("line-area", f"{path}V{height - 10}H0Z"),
+        _PATH.format("line", path),
     ]
-    return element("svg", *parts, class_="chart", **view)
+    return _FIGURE.format("chart", WIDTH, height, described, Markup("").join(parts))
 
 
-def _rect(name: str, x: float, width: float) -> str:
-    return element("rect", class_=name, x=f"{x:.1f}", y="0", width=f"{max(width, 0.0):.1f}", height="20")
+def _rect(name: str, x: float, width: float) -> Markup:
+    return _RECT.format(name, x, max(width, 0.0))

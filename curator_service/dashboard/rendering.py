@@ -1,8 +1,4 @@
-"""Templates of the dashboard, in which text is never HTML: every value is escaped, and no name is left undefined.
-
-A value is made visible, too, before it is escaped: what turns the direction of text or hides some of it is shown as
-JSON writes it, so that nobody approves other words than those that they read.
-"""
+"""What the templates of the dashboard use: files of the style; numbers, moments and spans of time for people."""
 
 import hashlib
 import json
@@ -12,14 +8,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
-from curator_service.dashboard import charts
 from curator_service.dashboard.glossary import Words
 from curator_service.dashboard.sessions import FRESH, IDLE, LIFETIME
 from curator_service.identity.policy import Action
 from curator_service.kit.names import make_visible
+from curator_service.kit.rendering import make_environment
 
 STATIC = Path(__file__).parent / "static"
 MEDIA_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml", ".txt": "text/plain"}
@@ -51,7 +47,7 @@ def write_number(value: float | str | None, absent: str = "–") -> Markup:
     """
     if value is None:
         return Markup('<span class="number">{}</span>').format(absent)
-    text = value if isinstance(value, str) else repr(value)
+    text = make_visible(value) if isinstance(value, str) else repr(value)
     whole, point, digits = text.partition(".")
     if "e" in text or len(digits) <= LEADING + 1:
         return Markup('<span class="number">{}</span>').format(text)
@@ -63,6 +59,7 @@ def write_moment(text: str | None) -> Markup:
     """Return a moment, as people read it."""
     if not text:
         return Markup("–")
+    text = make_visible(text)
     shown = text.replace("T", " ").removesuffix("Z")
     return Markup('<time datetime="{}">{}<small> UTC</small></time>').format(text, shown)
 
@@ -94,28 +91,13 @@ def days_until(text: str, now: str) -> int:
     return (datetime.fromisoformat(text) - datetime.fromisoformat(now)).days
 
 
-def _finalize(value: Any) -> Any:
-    """Make visible what is not HTML already; nothing is shown as the word None."""
-    if value is None:
-        raise ValueError("a template shows a value that is not there")
-    return make_visible(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
-
-
 @cache
 def environment() -> Environment:
     """Return the environment of the templates."""
-    made = Environment(
-        loader=PackageLoader(__package__),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_finalize,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        auto_reload=False,
-    )
+    made = make_environment(__package__)
     made.filters |= {"number": write_number, "moment": write_moment, "json": write_json}
     made.filters |= {"percent": write_percent, "span": write_span}
-    made.globals |= {"charts": charts, "Action": Action, "address_of": address_of, "days_until": days_until}
+    made.globals |= {"Action": Action, "address_of": address_of, "days_until": days_until}
     made.globals |= {"FRESH": FRESH, "IDLE": IDLE, "LIFETIME": LIFETIME}
     return made
 

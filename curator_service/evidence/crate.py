@@ -12,8 +12,7 @@ from typing import Any
 
 from curator_service.datasets.catalogue import Catalogue, Organisation
 from curator_service.datasets.repository import Dataset
-from curator_service.evidence.facts import CURATOR, Entry, Evidence, ReleaseFacts
-from curator_service.evidence.people import name_actor
+from curator_service.evidence.facts import CURATOR, OPERATOR, Entry, Evidence, ReleaseFacts
 
 METADATA = "ro-crate-metadata.json"
 _SCHEMA = "http://schema.org/"
@@ -176,12 +175,12 @@ def _people(evidence: Evidence) -> list[_Entity]:
     actors = [release.entry.says["actor"] for release in evidence.releases]
     if evidence.permit is not None:
         actors += [who for entry in evidence.permit.entries for who in (entry.says["actor"], entry.says["approved_by"])]
-    found = sorted({*actors, *members} - {CURATOR}, key=lambda who: (name_actor(evidence, who), who))
+    found = sorted({*actors, *members} - {CURATOR}, key=lambda who: (_name(evidence, who), who))
     return [
         {
             "@id": _person(who),
             "@type": "Person",
-            "name": name_actor(evidence, who),
+            "name": _name(evidence, who),
             **({"memberOf": _ref(_PROJECT)} if who in members else {}),
         }
         for who in found
@@ -259,3 +258,7 @@ def _person(actor: str) -> str:
 
 def _dataset_id(dataset: Dataset) -> str:
     return f"#dataset-{dataset.name}"
+
+
+def _name(evidence: Evidence, actor: str) -> str:
+    return f"{actor.removeprefix(OPERATOR)} (operator)" if actor.startswith(OPERATOR) else evidence.name_of(actor)

@@ -16,6 +16,8 @@ from curator_service.ledger.repository import Population
 
 CURATOR = "curator"
 """The actor of entries that nobody asked for, such as a cut."""
+OPERATOR = "operator:"
+"""Before the name of an actor who acted at the machine."""
 
 
 @dataclass(frozen=True)

@@ -109,5 +109,4 @@ TO_JUDGE = (
     "Is what will be published computed from this answer alone? Numbers from elsewhere are not covered.",
     "Is the noise stated beside results, so that nobody takes a noisy number for an exact one?",
 )
-UNDECLARED = "not declared"
 WITHHELD = "It was charged under a permit that is not the reader's. A privacy officer can give the pack with it."

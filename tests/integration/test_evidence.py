@@ -26,6 +26,7 @@ from curator_service.evidence.pack import make_archive, make_files, write_folder
 from curator_service.evidence.service import EvidenceError
 from curator_service.identity.policy import Role
 from curator_service.kinds.registry import KINDS
+from curator_service.kit.names import DECEIVING, make_visible
 from curator_service.kit.problems import NotFound
 from curator_service.ledger.trust.guard import LedgerUnverified
 from curator_service.privacy.accountant import Price
@@ -326,7 +327,7 @@ class TestThePage:
     def test_of_a_grant_at_the_machine(self, world: World) -> None:
         page = Page(pack_of(world, buy(world))["check.html"])
         assert page.fact("project") == "none: a plain grant to one analyst"
-        assert page.fact("purpose") == words.UNDECLARED
+        assert page.fact("purpose") == "not declared"
         (granted,) = [row for row in page.rows if "granted" in row]
         assert granted[3:5] == ["test, operator at the machine"] * 2
 
@@ -360,12 +361,9 @@ class TestThePage:
             page = Page(files["check.html"])
             assert page.tags <= INERT
             assert page.attributes <= HARMLESS
-            assert page.text.count(HOSTILE) == 4
-            # What turns the direction of text ends with the element that isolates it.
-            for mark in re.finditer("\u202e", files["check.html"].decode()):
-                assert files["check.html"].decode().rindex("<bdi>", 0, mark.start()) > files[
-                    "check.html"
-                ].decode().rfind("</bdi>", 0, mark.start())
+            # What turns the direction of text is shown, and turns nothing.
+            assert page.text.count(make_visible(HOSTILE)) == 4
+            assert not DECEIVING.search(files["check.html"].decode())
             assert json.loads(files["dp-deployment.json"])["deployment"]["basic"]["intended_use"] == HOSTILE
 
     def test_it_fetches_nothing(self, permitted: World) -> None:

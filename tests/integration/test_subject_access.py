@@ -437,7 +437,7 @@ class TestHostileTexts:
             assert found.open == []
             assert {tag for tag, _ in found.seen} <= ALLOWED
             names = {name for _, attributes in found.seen for name in attributes}
-            assert names <= {"lang", "charset", "http-equiv", "content", "name", "class", "scope"}
+            assert names <= {"lang", "charset", "http-equiv", "content", "name", "class", "scope", "data-head"}
             assert "alert(1)" in text
             assert "{title}" in text
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from fastapi import APIRouter, Response
+from markupsafe import Markup
 
 from curator_service.api.http import read_model
 from curator_service.approvals.repository import OPEN
@@ -14,7 +15,6 @@ from curator_service.dashboard.pages.parts import list_parts, read_price
 from curator_service.dashboard.precision import ROWS, expected_lengths
 from curator_service.datasets.service import DatasetService
 from curator_service.identity.policy import Action, Objects
-from curator_service.kit.html import Markup
 from curator_service.kit.names import NAME
 from curator_service.kit.problems import NotFound, Problem
 from curator_service.ledger.repository import Population

@@ -175,6 +175,9 @@ def test_a_wheel_has_its_own_files_and_none_of_the_other(installed: tuple[str, P
                 "dashboard/static/htmx.LICENSE.txt",
                 "dashboard/static/style.css",
                 "dashboard/templates/base.html",
+                "datasets/exports/templates/officer.html",
+                "evidence/templates/check.html",
+                "kit/templates/paper.css",
             },
         ),
     }[name]
