@@ -137,7 +137,7 @@ def create_app(
             except Exception as error:
                 log_without_data("the start", error)  # the framework would log it with its message
                 raise
-            # What start-up made lives as long as the process: the collector need not walk it again and again.
+            # Objects of the start-up live as long as the process: the collector need not walk them again and again.
             gc.collect()
             gc.freeze()
             # For connections, which refuse before there is a request, and are told when the server stops.

@@ -1,4 +1,4 @@
-"""What a server must not be started with: secrets that everybody knows, debugging, and tokens in the clear."""
+"""Settings that a server must not start with: secrets that everybody knows, debugging, and tokens in the clear."""
 
 import os
 import sys
@@ -71,7 +71,7 @@ def _plain_http(settings: Settings, host: str) -> Iterator[str]:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether an address is reached from this machine alone."""
+    """Return whether an address is reached from this machine alone."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

@@ -1,4 +1,4 @@
-"""Whether this process can serve: looked at on a thread of its own, once for all who ask meanwhile."""
+"""Readiness of this process: checked on a thread of its own, once for all who ask meanwhile."""
 
 import asyncio
 import threading
@@ -114,7 +114,7 @@ class Readiness:
         return "not ready" if time.monotonic() - failed_at < FAILURE_SHOWN_S else "ready"
 
     def _can_write(self) -> bool:
-        """Tell whether the database takes this process's beat: one that only reads, or is locked, answers reads too."""
+        """Return whether the database takes this process's beat: a read-only or locked one still answers reads."""
         worker = self._curator.job_runner.worker_id
         with self._writing:
             if time.monotonic() - self._tried_at >= WRITTEN_EVERY_S:

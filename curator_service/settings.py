@@ -71,7 +71,7 @@ def _check_secret(path: Path | None) -> Path | None:
 
 
 class BrowserClient(BaseModel):
-    """What the curator is at a provider, for people who sign in at the dashboard with a browser."""
+    """The curator's registration at a provider, for people who sign in at the dashboard with a browser."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -137,7 +137,7 @@ class IdentityProvider(_Issuer):
 
     @property
     def tells_people_apart(self) -> bool:
-        """Whether two subjects are two persons, through whichever applications they come."""
+        """True if two subjects are always two persons, in all applications of the provider."""
         return self.subject_claim != "sub" or self.subjects == "public"
 
     @model_validator(mode="after")
@@ -149,7 +149,7 @@ class IdentityProvider(_Issuer):
 
 
 class VisaIssuer(_Issuer):
-    """Whose visas count."""
+    """An issuer of visas that count."""
 
     jwks_uri: str = Field("", description="Where its keys are; by its own description if empty.")
 
@@ -167,7 +167,7 @@ class _Environment(EnvSettingsSource):
 
 
 class Settings(BaseSettings):
-    """What an operator may choose. Nothing here changes noise, sensitivity or accounting.
+    """Settings of an operator. None changes noise, sensitivity or accounting.
 
     The environment wins over the file; a name that is not known is an error in both.
     """
@@ -344,18 +344,18 @@ class Settings(BaseSettings):
 
     @property
     def believes_any_proxy(self) -> bool:
-        """Whether every address is taken for that of the proxy in front."""
+        """True if every address is trusted as the proxy in front."""
         parts = [] if self.proxy is None else [part.strip() for part in self.proxy.split(",")]
         return any(part == "*" or ip_network(part, strict=False).prefixlen == 0 for part in parts)
 
     @property
     def keys_folder(self) -> Path:
-        """Where the private signing keys are."""
+        """The folder of the private signing keys."""
         return self.keys_dir or self.data_dir.absolute() / "keys"
 
     @property
     def anchor_folder(self) -> Path:
-        """Where the anchor is."""
+        """The folder of the anchor."""
         data_dir = self.data_dir.absolute()
         return self.anchor_dir or data_dir.with_name(f"{data_dir.name}-anchor")
 

@@ -1,1 +1,1 @@
-"""How a function becomes a route: endpoints, middleware, connections, readiness."""
+"""Routes: endpoints, middleware, connections, readiness."""

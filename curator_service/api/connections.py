@@ -52,7 +52,7 @@ def server_options(settings: Settings) -> dict[str, Any]:
         "limit_concurrency": settings.connections_max,
         "timeout_keep_alive": KEEP_ALIVE_S,
         "timeout_graceful_shutdown": STOP_S,
-        # Whose word on who asks is believed: the declared proxy's, or that of somebody on this machine.
+        # The caller's address is read from headers of the declared proxy alone, or of this machine.
         "forwarded_allow_ips": settings.proxy or "127.0.0.1",
     }
 
@@ -119,7 +119,7 @@ class Crowd:
         self._closed[why] += 1
 
     def _log(self, now: float) -> None:
-        """Say what was closed since the last line: one line in a while, however many connections somebody opens."""
+        """Log the connections that were closed since the last line: one line in a while, however many are opened."""
         if self._closed and now - self._logged_at >= LOG_S:
             self._logged_at = now
             log.warning("closed connections: %s", "; ".join(f"{n} because {why}" for why, n in self._closed.items()))
@@ -157,12 +157,12 @@ class GuardedProtocol(HttpToolsProtocol):
 
     @property
     def _is_idle(self) -> bool:
-        """Whether nothing is being worked on: a request has yet to come, or is not whole, or none is read any more."""
+        """True if no request is worked on: none has come, one is incomplete, or none is read any more."""
         return self.transport.is_closing() or (not self._is_answering if self._in_head else not self.pipeline)
 
     @property
     def _is_heard(self) -> bool:
-        """Whether what is written now would be taken for the answer to the request that is being read."""
+        """True if the client would take a written text for the answer to the request that is being read."""
         if self._in_head:
             return not self._is_answering
         return self._is_answering and not self.cycle.response_started and not self.pipeline

@@ -21,7 +21,7 @@ S = TypeVar("S")
 
 
 class Services(Protocol):
-    """What routes are made on: the services of one curator, which know nothing of routes."""
+    """The services of one curator that routes need; the services know nothing of routes."""
 
     @property
     def database(self) -> Database:
@@ -29,23 +29,23 @@ class Services(Protocol):
 
     @property
     def identity(self) -> IdentityService:
-        """Who calls, and what they may do."""
+        """The service of principals and their rights."""
 
     @property
     def requests(self) -> ConcurrencyLimiter:
-        """How many requests are worked on at once."""
+        """The limit of requests at the same time."""
 
     @property
     def rate(self) -> RateLimiter:
-        """How often a principal may ask."""
+        """The limit of requests of a principal."""
 
     @property
     def pages(self) -> RateLimiter:
-        """How often a principal may ask for a page."""
+        """The limit of pages for a principal."""
 
     @property
     def failures(self) -> FailureLimiter:
-        """How often tokens of an address may fail."""
+        """The limit of failed tokens from an address."""
 
     def get(self, service: type[S], /) -> S:
         """Return the service of a class."""
@@ -62,7 +62,7 @@ class RequestContext:
 
     @property
     def principal(self) -> Principal:
-        """Who calls."""
+        """The caller."""
         return self.caller.principal
 
     def get(self, service: type[S]) -> S:
@@ -152,7 +152,7 @@ def endpoint(action: Action) -> Callable[[Callable[..., Response]], Callable[...
             call = Call(request.scope, await request.body())
             return await run_in_threadpool(answer, call, request.app.state.curator, parameters)
 
-        # What FastAPI reads: the request in place of the context, then the route's own parameters.
+        # The signature that FastAPI reads: the request in place of the context, then the route's own parameters.
         _, *own = signature.parameters.values()
         place = inspect.Parameter("request", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Request)
         endpoint.__signature__ = signature.replace(parameters=[place, *own])  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""What every request passes: its id, security headers, the body's limit, and the rendering of problems."""
+"""Middleware of every request: its id, security headers, the body's limit, and the rendering of problems."""
 
 import json
 import re
@@ -174,7 +174,7 @@ def _check_length(length: int, limit: int) -> None:
 
 
 def _has_host(scope: Scope) -> bool:
-    """Tell whether a request names one host, as RFC 9112, section 3.2, wants it."""
+    """Return whether a request names one host, as RFC 9112, section 3.2, wants it."""
     hosts = [value for name, value in scope["headers"] if name == b"host"]
     if not hosts:
         return bool(scope["http_version"] == "1.0")
@@ -248,7 +248,7 @@ class Call:
         self.content_type = headers.get("content-type", "")
 
     def holds(self, etag: str) -> bool:
-        """Tell whether the caller has the body with this entity tag (RFC 9110, section 13.1.2)."""
+        """Return whether the caller has the body with this entity tag (RFC 9110, section 13.1.2)."""
         held = (tag.strip().removeprefix("W/") for tag in self._held.split(","))
         return any(tag in {etag, "*"} for tag in held)
 

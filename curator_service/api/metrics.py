@@ -29,7 +29,7 @@ MEDIA_TYPE = CONTENT_TYPE_LATEST
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """How the service stands.
+    """The state of the service.
 
     Attributes
     ----------
@@ -131,7 +131,7 @@ class Metrics:
         """Tell the free share of disks as it would be without rows that wait: nobody learns here that some came."""
         free = GaugeMetricFamily(
             "curator_disk_free_ratio",
-            # What a request writes for a moment is far below a hundredth.
+            # A request's temporary files are far below a hundredth.
             "The share of a folder's disk that is free or taken by rows that wait for a cut, in hundredths.",
             labels=["folder"],
         )
@@ -152,7 +152,7 @@ def _gauge(name: str, about: str, value: float, **labels: str) -> GaugeMetricFam
 
 
 class _Gauges(Collector):
-    """What is looked at when somebody asks, and is the same whichever process answers."""
+    """Gauges that are read for each scrape, and are equal in every process."""
 
     def __init__(self, families: Iterable[GaugeMetricFamily]) -> None:
         self._families = list(families)

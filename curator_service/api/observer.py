@@ -1,4 +1,4 @@
-"""What is told of a request when its answer has left: a line of the log, counters and, if it is wanted, a span."""
+"""Records of a request after its answer has left: a line of the log, counters and an optional span."""
 
 import logging
 import time

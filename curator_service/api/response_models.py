@@ -1,4 +1,4 @@
-"""What the health addresses answer."""
+"""Answers of the health addresses."""
 
 from typing import Literal
 

@@ -6,7 +6,7 @@ from curator_service.kit.problems import Problem
 
 
 class Conflict(Exception):
-    """What is asked does not fit what holds now: what the refusals that say how have in common."""
+    """A request conflicts with the state that holds now; base of the refusals that name the conflict."""
 
 
 class LimitConflict(Problem, Conflict):
@@ -42,7 +42,7 @@ class ProposalUnattested(Problem, Conflict):
 
 
 class TooManyProposals(Problem, Conflict):
-    """As many proposals of one person wait, or were made within a day, as may be."""
+    """The caller has too many waiting proposals, or made too many within a day."""
 
     slug = "too-many-proposals"
     status = HTTPStatus.CONFLICT
@@ -66,7 +66,7 @@ class PermitChanged(Problem, Conflict):
 
 
 class SecondAdminNeeded(Problem):
-    """Whoever proposes something cannot approve it."""
+    """A proposal needs the approval of another person than its author."""
 
     slug = "second-admin-needed"
     status = HTTPStatus.FORBIDDEN

@@ -33,7 +33,7 @@ OPENING: Final = "population"
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What was proposed: applied at once, or waiting for a second person.
+    """A proposal: applied at once, or waiting for a second person.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What is answered of proposals."""
+"""Answers on proposals."""
 
 from typing import Annotated
 
@@ -88,6 +88,6 @@ class ProposalDetailAnswer(ProposalAnswer):
 
 
 class ProposalsAnswer(Answer):
-    """What was proposed, the newest first."""
+    """Proposals, the newest first."""
 
     proposals: list[ProposalAnswer]

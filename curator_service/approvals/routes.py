@@ -72,7 +72,7 @@ def create_population(
 
 @router.get(
     "/admin/proposals",
-    summary="What was proposed and decided, the newest first (privacy officer, auditor)",
+    summary="Proposals and decisions, the newest first (privacy officer, auditor)",
     responses={200: {"model": ProposalsAnswer}},
 )
 @endpoint(Action.READ_PROPOSALS)
@@ -93,7 +93,7 @@ def get_proposal(
     context: RequestContext,
     proposal_id: str,
 ) -> Response:
-    """Return a proposal with names, and with what holds now beside what is asked."""
+    """Return a proposal with names, the terms in force now and the proposed terms."""
     return _show(context, context.get(ApprovalService).get_proposal(proposal_id))
 
 

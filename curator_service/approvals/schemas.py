@@ -1,4 +1,4 @@
-"""What is asked for and decided, as JSON."""
+"""Requests for proposals and decisions, as JSON."""
 
 from pydantic import BaseModel
 

@@ -348,7 +348,7 @@ class ApprovalService:
                     proposals.insert_proposal(ledger.connection, proposal)
                 else:
                     _close(ledger.connection, proposal)
-                # What was proposed before was about another state than the one that holds now.
+                # Earlier proposals were about another state than the one that holds now.
                 proposals.supersede(ledger.connection, proposal)
         except (Refused, Conflict) as refused:
             self.ledger.guard.check_open()
@@ -366,7 +366,7 @@ class ApprovalService:
         return proposal
 
     def check_second(self, ledger: Ledger, people: Collection[str], approved_by: str, what: str) -> None:
-        """Check that whoever approves is none of those who ask or gain, and can act in the name of none.
+        """Check that the approver differs from all who ask or gain, and can act in the name of none of them.
 
         Parameters
         ----------
@@ -446,7 +446,7 @@ class ApprovalService:
         return self._as_seen(found)
 
     def describe(self, proposal: Proposal, reader: Principal) -> ProposalDetailAnswer:
-        """Return a proposal with names, and beside what is asked what holds now, as far as whoever reads may see it."""
+        """Return a proposal with names, the proposed terms and the terms in force that the reader may see."""
         with self.database.read() as connection:
             (proposal,) = self._as_attested(connection, [proposal])
             by, decider = (
@@ -474,7 +474,7 @@ class ApprovalService:
         return [replace(one, state=UNATTESTED) if one.id in unattested else one for one in found]
 
     def _list_unattested(self, connection: Connection, waiting: Sequence[Proposal]) -> set[str]:
-        """Return the ids of those that are not what the register says; none where keys cannot be read."""
+        """Return the ids of proposals that differ from the register; none where keys cannot be read."""
         if not waiting:
             return set()
         try:
@@ -484,7 +484,7 @@ class ApprovalService:
         return {one.id for one in waiting if not _is_said(one, acts[one.id])}
 
     def _as_seen(self, proposal: Proposal) -> Proposal:
-        """Return a proposal whose time is over as expired, whether or not that was written yet."""
+        """Return a proposal as expired if its time is over, even before that is written."""
         is_due = proposal.state == OPEN and timestamp(self.now()) >= end_of(proposal)
         return replace(proposal, state=EXPIRED, decided_at=end_of(proposal)) if is_due else proposal
 
@@ -537,7 +537,7 @@ def state_proposed(proposal: Proposal) -> dict[str, Any]:
 
 
 def state_closed(proposal: Proposal) -> dict[str, Any]:
-    """Return what the register says of a proposal that came to nothing, but for who asked."""
+    """Return the register's members of a proposal that was not approved, except its author."""
     return {
         "actor": proposal.decided_by or "curator",
         "time": proposal.decided_at,
@@ -572,7 +572,7 @@ def _same(known: Proposal, asked: Proposal) -> Proposal:
 
 
 def _repeat(known: Proposal, asked: Proposal) -> Proposal:
-    """Return what was decided, to whoever repeats that decision.
+    """Return a decided proposal if the same person repeats the same decision.
 
     Raises
     ------
@@ -590,7 +590,7 @@ def _population_exists() -> PopulationExists:
 
 
 def is_replacement(proposal: Proposal) -> bool:
-    """Tell whether a limit is to take the place of one given by mistake: another that is lower holds at once."""
+    """Return whether a limit is to take the place of one given by mistake: another that is lower holds at once."""
     return proposal.scope == ACCOUNT and proposal.limit <= proposal.was and proposal.state != APPLIED
 
 
@@ -665,7 +665,7 @@ def _list_acts(connection: Connection, holds: Holds, ids: Sequence[str]) -> dict
 
 
 def _is_said(proposal: Proposal, acts: Sequence[dict[str, Any]]) -> bool:
-    """Tell whether the register says that this was proposed so; with a second act it came to nothing."""
+    """Return whether the register says that this was proposed so; with a second act it came to nothing."""
     return len(acts) == 1 and all(acts[0].get(name) == value for name, value in state_proposed(proposal).items())
 
 

@@ -1,4 +1,4 @@
-"""What is proposed beside limits: a new population, or a permit."""
+"""Terms of proposals other than limits: a new population, or a permit."""
 
 from datetime import datetime
 from typing import Annotated, Literal, Self
@@ -32,7 +32,7 @@ Names = Annotated[list[Name], Field(min_length=1, max_length=100), AfterValidato
 
 
 class PermitTerms(BaseModel):
-    """What a permit says.
+    """The terms of a permit.
 
     Attributes
     ----------

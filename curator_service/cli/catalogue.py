@@ -27,7 +27,7 @@ _Out = Annotated[Path | None, typer.Option("--out", dir_okay=False, help="Write 
 
 
 class Format(StrEnum):
-    """What an export is."""
+    """The format of an export."""
 
     DCAT = "dcat"
     CROISSANT = "croissant"
@@ -64,7 +64,7 @@ def record(out: _Out = None, as_json: AsJson = False) -> None:
 
 
 def read_holdings(curator: Curator) -> Holdings:
-    """Return what a curator holds and who may use it."""
+    """Return everything that a curator holds, with the principals who may use it."""
     settings, datasets = read_settings(), curator.datasets.list_all()
     return Holdings(
         as_of=timestamp(utc_now()),

@@ -1,4 +1,4 @@
-"""What every command shares: opening the curator, output for people and for programs, errors for the operator."""
+"""Helpers of every command: opening the curator, output for people and for programs, errors for the operator."""
 
 import getpass
 import json

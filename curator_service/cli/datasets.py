@@ -224,7 +224,7 @@ def cut(as_json: AsJson = False) -> None:
 
 
 def emit_waiting(waiting: list[Waiting], *, as_json: bool) -> None:
-    """Say what waits for which cut."""
+    """Show the changes that wait for a cut, and its time."""
     shown = [
         {"dataset": found.dataset.name, "change": found.change.id, "act": found.change.act, "due": found.due}
         for found in waiting

@@ -1,4 +1,4 @@
-"""What is wrong with a curator, and how to mend it."""
+"""Checks of a curator, with a remedy for each fault."""
 
 import os
 import shutil
@@ -38,7 +38,7 @@ WELL, CARE, ILL = "well", "care", "ill"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was looked at, whether it is well, and what to do where it is not."""
+    """A check, its result, and the remedy for a fault."""
 
     what: str
     state: str

@@ -85,7 +85,7 @@ def revoke(token_id: TokenId, as_json: AsJson = False) -> None:
 
 @principals.command("list")
 def list_principals(as_json: AsJson = False) -> None:
-    """Show who may act, and as what."""
+    """List principals and their roles."""
     with open_curator() as curator:
         found = curator.identity.list_principals()
     table = Table("name", "roles", "shown as", "signs in at", title="Principals")

@@ -9,7 +9,7 @@ from typer.core import TyperGroup
 
 
 class Place(NamedTuple):
-    """Where a command or a group of commands is defined, and what a list of commands says of it."""
+    """The module of a command or a group of commands, and its line in a list of commands."""
 
     module: str
     name: str

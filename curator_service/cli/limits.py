@@ -60,7 +60,7 @@ def list_proposals(as_json: AsJson = False) -> None:
 
 @proposals.command("show")
 def show_proposal(proposal: str, as_json: AsJson = False) -> None:
-    """Show a proposal, with what holds now beside what is asked."""
+    """Show a proposal, the terms in force now and the proposed terms."""
     with open_curator() as curator:
         found = curator.approvals.get_proposal(proposal)
         detail = curator.approvals.describe(found, OPERATOR).model_dump(mode="json", by_alias=True)

@@ -99,7 +99,7 @@ def show(permit: PermitId, as_json: AsJson = False) -> None:
 
 
 def _say(found: list[OtherUseModel]) -> str:
-    """Say what may still be used: whoever ends a permit wants to know."""
+    """List the datasets that people of an ended permit may still use by other permits."""
     lines = []
     for use in found:
         until = f"; from {use.expires_at} on only to read" if use.expires_at else ""

@@ -1,4 +1,4 @@
-"""How a report of rows is shown to the operator."""
+"""Output of a report on rows for the operator."""
 
 from rich.table import Table
 

@@ -1,4 +1,4 @@
-"""Who spent what."""
+"""The command that lists charges."""
 
 import json
 from enum import StrEnum
@@ -14,7 +14,7 @@ from curator_service.permits.spending import By, list_spent, write_csv
 
 
 class Format(StrEnum):
-    """How spending is written."""
+    """The format of a list of charges."""
 
     TABLE = "table"
     JSON = "json"
@@ -28,7 +28,7 @@ def spending(
     form: Annotated[Format, typer.Option("--format", help="How it is written.")] = Format.TABLE,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
-    """Who spent what: by analyst, project, dataset, kind and month."""
+    """Show charges by analyst, project, dataset, kind and month."""
     groups = list(By) if not by else list(dict.fromkeys(by))
     with open_curator() as curator:
         found = list_spent(curator.database, groups, population)

@@ -107,7 +107,7 @@ def answer(
     language: Annotated[Language, typer.Option(help="Of the page for a patient.")] = Language.ENGLISH,
     out: _Out = None,
 ) -> None:
-    """Write a page that answers a person who asks what is held of them, and what anybody can have learnt."""
+    """Write a page for a person who asks: the data that are held of them, and all that anybody can have learnt."""
     identifier = _ask()
     with open_curator(to_write=True) as curator:
         try:
@@ -142,7 +142,7 @@ def identify(
     key_file: _KeyFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell who rows are of, to reach these people; it takes the key under which the identifiers were kept."""
+    """Name the people of rows, to reach them; it takes the key under which the identifiers were kept."""
     key = _read_key(key_file)
     with open_curator() as curator:
         dataset = find_dataset(curator.datasets.list_all(), name)

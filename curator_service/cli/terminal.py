@@ -1,4 +1,4 @@
-"""What commands write: glyphs that the terminal's encoding has, and tables as wide as it is, with every word whole."""
+"""Output of commands: glyphs that the terminal's encoding has, and tables of its width, with every word whole."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a person who asks is told: which datasets hold rows of theirs, what was answered since, what answers may tell.
+"""The answer to a person who asks: datasets with rows of theirs, answers since, and what these may tell.
 
 All of it is for the operator, who hands it to that person and to nobody else: that a dataset holds somebody is a fact
 about rows. What answers may tell is counted so that it is never too little (see `Exposure`).
@@ -60,7 +60,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Erasure:
-    """That a person is to be forgotten by a dataset, or was.
+    """A request that a dataset forgets a person: waiting, or done.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class Erasure:
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """What answers about a population can have told of a person, or can still tell.
+    """The charges, held amounts and written-off amounts of a population that may concern a person.
 
     It begins with the first entry about a dataset of which it is not certain that it never held the person. That is
     certain where all rows can be searched and none is the person's, rows were never replaced, and nobody asked that the
@@ -120,7 +120,7 @@ class Exposure:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What is said to a person who asks.
+    """The answer to a person who asks.
 
     Attributes
     ----------
@@ -220,7 +220,7 @@ def find_access(versions: VersionService, identifier: str) -> Access:
 
 
 def _read_chain(ledger: LedgerService, connection: Connection, population: Population) -> list[dict[str, Any]]:
-    """Return what the entries of a chain that holds say of rows, and of what was written off."""
+    """Return the members on rows and on written-off amounts, of the entries of a chain that holds."""
     entries: list[dict[str, Any]] = []
 
     def watch(_entry: StoredEntry, payload: dict[str, Any]) -> None:

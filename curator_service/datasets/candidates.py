@@ -52,13 +52,13 @@ def find_key(profile: Profile) -> str:
 
 
 def is_called_key(header: str) -> bool:
-    """Tell whether a column is called as one that numbers persons, records, rows or anything else."""
+    """Return whether a column is called as one that numbers persons, records, rows or anything else."""
     ends_as_id = not _IDS.isdisjoint(find_words(header)[-1:])
     return looks_like_key(header) is not None or is_called_number(header) or ends_as_id
 
 
 def is_called_number(header: str) -> bool:
-    """Tell whether a column is called a number, and of nothing."""
+    """Return whether a column is called a number, and of nothing."""
     words = set(find_words(header)) - {"0"}
     return bool(words) and words <= _NUMBERING
 
@@ -68,7 +68,7 @@ def _is_category(profile: Profile) -> bool:
 
 
 def _is_unit_of_persons(profile: Profile) -> bool:
-    """Tell whether values of a likely key are as many as persons, or more: four visits of each person are not."""
+    """Return whether values of a likely key are as many as persons, or more: four visits of each person are not."""
     if not find_key(profile):
         return False
     return looks_like_key(profile.header) not in {KeyOf.RECORD, KeyOf.STAFF} or profile.distinct > _LIKELY_VALUES

@@ -92,7 +92,7 @@ class Period(_Declared):
 
 
 class Catalogue(_Declared):
-    """What DCAT-AP 3.0 and HealthDCAT-AP ask of a dataset that is not public, and a record of processing beside it."""
+    """DCAT-AP 3.0 and HealthDCAT-AP members of a dataset that is not public, and a record of processing beside them."""
 
     identifier: Url | None = Field(None, description="The dataset's own address, for good.")
     title: Line | None = None

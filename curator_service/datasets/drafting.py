@@ -112,7 +112,7 @@ def _draft(
     if not columns:
         written = _describe_separators(source, options)
         raise IngestError(f"{source.label}: no column can be released.{written} Left out: {'; '.join(notes)}")
-    # How many rows there are is no matter of a file that becomes public.
+    # The number of rows may be private, and this file becomes public.
     read = "all rows" if found.is_whole else "blocks of rows from the whole source"
     lines = [
         f"# A draft, from {read}. Fill in what is empty, look at each `check`, then run `curator manifest check`.",

@@ -34,7 +34,7 @@ def sign(change: Change, signer: Signer) -> Change:
 
 
 def is_signed(change: Change, keys: KeyRing) -> bool:
-    """Tell whether a change is one that this curator signed.
+    """Return whether a change is one that this curator signed.
 
     Raises
     ------

@@ -30,7 +30,7 @@ BINS_MAX = 1000
 
 
 class HygieneError(ValueError):
-    """What is asked does not fit the declarations; the message says why, for the operator."""
+    """The options do not fit the declarations; the message says why, for the operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Below:
 
 @dataclass(frozen=True, slots=True)
 class Diversity:
-    """How many values of a sensitive column there are within classes."""
+    """The number of distinct values of a sensitive column within classes."""
 
     column: str
     fewest: int
@@ -61,7 +61,7 @@ class Diversity:
 
 @dataclass(frozen=True, slots=True)
 class Hygiene:
-    """What rows look like to somebody who knows the quasi-identifiers.
+    """The risk that somebody who knows the quasi-identifiers finds a person's row.
 
     Attributes
     ----------

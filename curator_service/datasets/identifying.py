@@ -39,7 +39,7 @@ def find_words(header: str) -> list[str]:
 
 
 def is_identifying(header: str) -> bool:
-    """Tell whether a column is called as one that identifies a person, whatever it holds."""
+    """Return True if a column's name is typical of one that identifies a person, whatever it holds."""
     if not set(header.casefold().split()).isdisjoint(_OTHER_SCRIPTS.split()):
         return True
     words = find_words(header)
@@ -48,11 +48,11 @@ def is_identifying(header: str) -> bool:
 
 
 def is_name(header: str) -> bool:
-    """Tell whether a column of texts is called a name, and of nothing else."""
+    """Return whether a column of texts is called a name, and of nothing else."""
     words = find_words(header)
     return bool(words) and set(words).issubset(_NAMES.split())
 
 
 def ends_as_name(header: str) -> bool:
-    """Tell whether a column is called the name of something, which may be a person."""
+    """Return whether a column is called the name of something, which may be a person."""
     return any(word in _NAMES.split() or word.endswith(_NAME_ENDINGS) for word in find_words(header))

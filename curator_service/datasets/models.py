@@ -46,7 +46,7 @@ class ChangeRow(Base):
 
 
 class SnapshotRow(Base):
-    """Which population a file or a lattice belongs to: its keyed digest decides between two registrations.
+    """The population of a file or a lattice: its keyed digest decides between two registrations.
 
     Each dataset that has it notes it, and forgets its own.
     """
@@ -60,7 +60,7 @@ class SnapshotRow(Base):
 
 
 class SketchRow(Base):
-    """What a dataset's people are recognised by, encrypted; its size follows from the manifest.
+    """The encrypted sketch of a dataset's people, to recognise them; its size follows from the manifest.
 
     Rows that were replaced keep theirs: of `version` is the first one that it is about.
     """

@@ -1,4 +1,4 @@
-"""What one column of a source seems to be: for a draft of a manifest that a person completes."""
+"""Guesses at one column of a source, for a draft of a manifest that a person completes."""
 
 import re
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ class Coded:
 
 @dataclass(slots=True)
 class Profile:
-    """What was seen of one column. Its words stay here, but for those that `shown` has.
+    """Observations of one column. Its words stay here, but for those that `shown` has.
 
     Attributes
     ----------
@@ -157,23 +157,23 @@ class Profile:
 
     @property
     def are_numbers(self) -> bool:
-        """Whether most values are numbers, and none is a code such as 007."""
+        """True if most values are numbers, and none is a code such as 007."""
         return 2 * self.number_rows > self.present and not self.has_leading_zeros
 
     @property
     def are_texts(self) -> bool:
-        """Whether values are neither numbers nor dates."""
+        """True if values are neither numbers nor dates."""
         return not self.are_numbers and not self.are_instants
 
     @property
     def are_boolean(self) -> bool:
-        """Whether values are two words for false and true."""
+        """True if values are two words for false and true."""
         lowered = {word.lower() for word in self.counts}
         return self.has_few_words and any(lowered <= pair for pair in _FALSE_TRUE)
 
     @property
     def codes(self) -> list[int]:
-        """Those of `CODES` beyond all other numbers."""
+        """Values of `CODES` that lie beyond all other numbers."""
         return sorted(int(code) for code in self._codes if not self._lowest <= code <= self._highest)
 
     @property
@@ -188,18 +188,18 @@ class Profile:
 
     @property
     def are_alone(self) -> bool:
-        """Whether nearly every row has a value of its own."""
+        """True if nearly every row has a value of its own."""
         return self.distinct > 1 and self.distinct >= _ALONE_SHARE * self.distinct_rows
 
     @property
     def are_together(self) -> bool:
-        """Whether rows of one value stand together, as those of one person do."""
+        """True if rows of one value stand together, as those of one person do."""
         distinct = self.distinct
         return distinct > _TOGETHER_VALUES and self.runs <= distinct and self.distinct_rows >= _TOGETHER_ROWS
 
     @property
     def are_long(self) -> bool:
-        """Whether values are whole numbers of one length, as identifiers are, and long."""
+        """True if values are long whole numbers of one length, as identifiers are."""
         if not (self.are_numbers and self.are_whole) or self.distinct <= _TOGETHER_VALUES:
             return False
         digits = {len(f"{number:.0f}") for number in (self._lowest, self._highest)}

@@ -1,4 +1,4 @@
-"""What the columns of a source seem to be, all rows of it or blocks."""
+"""Guesses at the columns of a source, from all of its rows or from blocks."""
 
 import re
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ _BLOCK_ROWS, _BLOCK_EVERY = 100, 50
 
 @dataclass(frozen=True, slots=True)
 class Profiles:
-    """What was seen of a source.
+    """Observations of a source.
 
     Attributes
     ----------

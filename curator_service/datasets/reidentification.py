@@ -1,4 +1,4 @@
-"""Who a row is of, for whoever has a second key: optional, for an operator who must be able to reach people.
+"""Identifiers behind pseudonyms, under a second key: optional, for an operator who must be able to reach people.
 
 Rows carry pseudonyms, which nobody can turn back. Where a key file is named at registration, a table beside the rows
 has the folded identifier of each pseudonym, encrypted with AES-SIV under that key [1]_, bound to the dataset and to the
@@ -158,7 +158,7 @@ class ReversiblePseudonymiser(Pseudonymiser):
 
     @property
     def keeps_identifiers(self) -> bool:
-        """Whether `remember` keeps whose pseudonyms are."""
+        """True if `remember` keeps the identifiers of pseudonyms."""
         return True
 
     def check(self) -> None:

@@ -148,7 +148,7 @@ class _Partners:
 
     @property
     def is_all(self) -> bool:
-        """Whether all values are kept."""
+        """True if all values are kept."""
         return self._shift == 0
 
     def add(self, values: _Hashes, partners: _Hashes) -> None:

@@ -1,4 +1,4 @@
-"""What an operator may know of rows, and no analyst: counts, faults with their places, and warnings; never a value."""
+"""Facts on rows for an operator, and for no analyst: counts, faults with their places, and warnings; never a value."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -101,7 +101,7 @@ class ColumnReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a reading of all rows against a manifest found.
+    """The result of a reading of all rows against a manifest.
 
     Attributes
     ----------

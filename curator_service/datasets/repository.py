@@ -66,12 +66,12 @@ class Dataset:
 
     @property
     def is_retired(self) -> bool:
-        """Whether it has ended: its releases are served, and it has no rows."""
+        """True if it has ended: its releases are served, and it has no rows."""
         return bool(self.retired_at)
 
     @property
     def registration(self) -> Registration:
-        """What the ledger must have registered."""
+        """The registration that the ledger must hold."""
         return Registration(
             self.population,
             self.adjacency.value,
@@ -86,7 +86,7 @@ class Dataset:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What a sketch is about: the rows of a dataset from one of its versions on."""
+    """The rows of a sketch: those of a dataset, from one of its versions on."""
 
     dataset_id: str
     population: str

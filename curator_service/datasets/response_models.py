@@ -1,4 +1,4 @@
-"""What is answered of datasets: their declarations."""
+"""Answers on datasets: their declarations."""
 
 from typing import Annotated, Literal
 
@@ -60,7 +60,7 @@ _DeclaredColumn = Annotated[DeclaredNumericColumn | DeclaredLevelsColumn, Field(
 
 
 class DatasetAnswer(Answer):
-    """What is public of a dataset."""
+    """The public facts of a dataset."""
 
     name: str
     description: str

@@ -69,7 +69,7 @@ class Rewritten:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a version is made of.
+    """The rows and the manifest of a new version.
 
     Attributes
     ----------
@@ -201,7 +201,7 @@ class _Rewriting:
 
 
 def list_rows(dataset: Dataset, waiting: Sequence[Change]) -> Sequence[tuple[str, str, Erased]]:
-    """Return the folders whose rows the next version is of, in order, their commitments, and who is to be forgotten.
+    """Return the folders of the next version's rows in order, their commitments, and the people to forget.
 
     Rows that were read after an erasure are not meant by it: a person may come again.
     """

@@ -191,7 +191,7 @@ class DatasetService:
         return self.storage.measure(but_for=current)
 
     def list_folders(self) -> Registered:
-        """Return what the database names of what is stored."""
+        """Return the folders and versions that the database names."""
         with self.database.read() as connection:
             datasets = repository.list_datasets(connection, granted_to=None)
             changes = repository.list_changes(connection)
@@ -268,7 +268,7 @@ class DatasetService:
             They are refused; the ledger says so.
         """
         compared: Compared = {}
-        # What cannot be compared is told below. A second connection would be waited for in vain where a pooler has one.
+        # Faults of this comparison are told below. A pooler may have one connection: a second one would wait in vain.
         with suppress(SigningError), self.database.shared_read(), self.database.read() as connection:
             others = self._list_others(connection, manifest, snapshot)
             self.likeness.compare(connection, manifest.population, snapshot, compared, others=others)
@@ -421,7 +421,7 @@ class DatasetService:
         return faults
 
     def list_faults(self) -> list[str]:
-        """Return one sentence for each dataset whose rows, or those that wait, are gone or not what was written."""
+        """Return one sentence for each fault of stored or waiting rows: files that are gone or were changed."""
         with self.database.read() as connection:
             datasets = repository.list_datasets(connection, granted_to=None)
             waiting = {dataset.id: repository.list_waiting(connection, dataset.id) for dataset in datasets}
@@ -440,17 +440,17 @@ class DatasetService:
         return faults
 
     def has_all_rows(self) -> bool:
-        """Tell whether the files of every dataset are there."""
+        """Return whether the files of every dataset are there."""
         return all(dataset.is_retired or self.storage.has_files(dataset.folder) for dataset in self.list_all())
 
     def holds(self, dataset: Dataset) -> bool:
-        """Tell whether stored rows and sums are, number by number, those that were registered, if it has any."""
+        """Return True if stored rows and sums equal the registered ones, number by number, or if it has none."""
         if dataset.is_retired:
             return True
         return self.storage.holds(dataset.folder, dataset.manifest, dataset.commitment)
 
     def is_renewed(self, dataset: Dataset) -> bool:
-        """Tell whether a dataset has other rows by now, or none."""
+        """Return whether a dataset has other rows by now, or none."""
         with self.database.read() as connection:
             found = repository.list_datasets(connection, granted_to=None)
         return dataset.folder not in {one.folder for one in found if not one.is_retired}

@@ -289,7 +289,7 @@ class Sketcher:
 
 @dataclass(frozen=True, slots=True)
 class Sketch:
-    """What is kept of the values that few persons have, column by column and pair by pair.
+    """A sample of the values that few persons have, column by column and pair by pair.
 
     Attributes
     ----------
@@ -304,7 +304,7 @@ class Sketch:
     subjects: Part | None = field(default=None, repr=False)
 
     def to_bytes(self) -> bytes:
-        """Return bytes whose number follows from the number of columns, and from whether there are subjects."""
+        """Return bytes, whose length follows from the number of columns and the presence of subjects."""
         written = [_write_part(part, 1 + KEPT) for part in self.parts]
         if self.subjects is not None:
             written.append(_write_part(self.subjects, _SUBJECTS_WORDS))

@@ -1,4 +1,4 @@
-"""Who may read an answer: one rule for releases, jobs and the library, which a policy that it does not know closes."""
+"""Right to read an answer: one rule for releases, jobs and the library; an unknown policy gives no right."""
 
 from curator_service.datasets.repository import Dataset
 from curator_service.identity.policy import Action, Objects, allowed_objects
@@ -6,7 +6,7 @@ from curator_service.identity.repository import Principal
 
 
 def may_read(principal: Principal, dataset: Dataset, owner_id: str) -> bool:
-    """Tell whether a principal who may see a dataset may read an answer from it.
+    """Return True if a principal may read an answer of a dataset; the right to see the dataset is checked before.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ def may_read(principal: Principal, dataset: Dataset, owner_id: str) -> bool:
 
 
 def may_read_all(principal: Principal, dataset: Dataset) -> bool:
-    """Tell whether a principal who may see a dataset may read every answer from it, whoever asked."""
+    """Return True if a principal may read every answer of a dataset; the right to see it is checked before."""
     return _is_shared(dataset) or allowed_objects(principal.roles, Action.READ_RELEASE) is Objects.ALL
 
 

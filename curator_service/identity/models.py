@@ -7,7 +7,7 @@ from curator_service.kit.db import Base
 
 
 class PrincipalRow(Base):
-    """Who acts: a named person or program, and the roles it holds, in their order, with commas between them.
+    """A principal: a named person or program, and the roles it holds, in their order, with commas between them.
 
     `issuer` is the identity provider where it signs in, and `shown_name` what that calls it; empty for a local one.
     """
@@ -60,7 +60,7 @@ class PermitRow(Base):
 
 
 class GrantRow(Base):
-    """That an analyst may see a dataset, and request releases of it under a permit."""
+    """A grant: an analyst may see a dataset, and request releases of it under a permit."""
 
     __tablename__ = "grants"
 

@@ -17,7 +17,7 @@ READ = "read"
 
 @dataclass(frozen=True, slots=True)
 class Visa:
-    """What somebody is known to be allowed elsewhere, until a time in seconds since 1970."""
+    """A right that another authority gave a person, until a time in seconds since 1970."""
 
     value: str
     expires: float
@@ -25,7 +25,7 @@ class Visa:
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who acts.
+    """A caller: a person or a program.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class Recognition:
-    """How an identity provider tells one person from others.
+    """The rule by which an identity provider tells one person from others.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ def read_roles(text: str) -> frozenset[Role]:
 
 @dataclass(frozen=True, slots=True)
 class Scopes:
-    """What a token may do of what its holder may.
+    """The part of its holder's rights that a token gives.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class Scopes:
 
     @property
     def names(self) -> list[str]:
-        """As they are stored and written into the register."""
+        """The names that are stored and written into the register."""
         return [*sort_roles(self.roles), *([READ] if self.read_only else [])]
 
     def restrict(self, roles: frozenset[Role]) -> frozenset[Role]:

@@ -1,4 +1,4 @@
-"""What is answered of sign-ins, and what a refusal of a role says."""
+"""Answers on sign-ins, and the refusal of a role."""
 
 from typing import Annotated, Literal
 

@@ -25,12 +25,12 @@ class Token:
 
     @property
     def text(self) -> str:
-        """What the holder sends."""
+        """The text that the holder sends."""
         return f"cur_{self.id}_{self.secret}"
 
     @property
     def secret_hash(self) -> str:
-        """What is stored: SHA-256 suffices for a secret that nobody can guess."""
+        """The stored hash: SHA-256 suffices for a secret that nobody can guess."""
         return hashlib.sha256(self.secret.encode()).hexdigest()
 
     def matches(self, secret_hash: str) -> bool:

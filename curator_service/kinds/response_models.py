@@ -1,4 +1,4 @@
-"""What answers and quotes of every kind state. A kind adds its own members, and names its models."""
+"""Members of answers and quotes of every kind. A kind adds its own members, and names its models."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -12,7 +12,7 @@ ReleaseId = Annotated[str, Field(pattern=r"^rel_[0-9a-f]{24}$")]
 
 
 class CostModel(AmountModel):
-    """What a release costs, or cost."""
+    """The cost of a release."""
 
     pure_epsilon: Annotated[float, Field(description="Of that release alone, where its noise is Laplace")] = left_out()
     share_of_budget: float
@@ -32,7 +32,7 @@ class StatisticModel(BaseModel):
 
 
 class AnswerMembers(BaseModel):
-    """What every answer has beside what is of its kind."""
+    """Members of every answer, whatever its kind."""
 
     model_config = STRICT
 
@@ -44,7 +44,7 @@ class AnswerMembers(BaseModel):
 
 
 class DerivedMembers(BaseModel):
-    """What answers have of a kind with a library: some are cut out of others."""
+    """Members of answers of a kind with a library: some are cut out of others."""
 
     derived_from: Annotated[ReleaseId, Field(description="The release that the answer is a block of")] = left_out()
 
@@ -59,7 +59,7 @@ class OfferModel(BaseModel):
 
 
 class QuoteMembers(BaseModel):
-    """What every quote has beside what is of its kind."""
+    """Members of every quote, whatever its kind."""
 
     model_config = STRICT
 

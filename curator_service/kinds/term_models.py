@@ -51,7 +51,7 @@ class LevelTerm(BaseModel):
 
 
 class MissingTerm(BaseModel):
-    """Whether a value is missing, 0 or 1."""
+    """An indicator of missing values: 1 if the value is missing, else 0."""
 
     model_config = STRICT
 

@@ -1,1 +1,1 @@
-"""What every slice uses: clock, database, files, names, problems."""
+"""Tools of every slice: clock, database, files, names, problems."""

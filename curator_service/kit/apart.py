@@ -42,7 +42,7 @@ class WorkRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a process may take.
+    """Limits of a process.
 
     Attributes
     ----------

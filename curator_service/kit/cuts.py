@@ -1,4 +1,4 @@
-"""When the rows of datasets are renewed: at moments that follow from the calendar, and from nothing that was asked."""
+"""Schedule of cuts, at which datasets get new rows: it follows from the calendar, and from no request."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -75,7 +75,7 @@ class Calendar:
         return timestamp(next_cut(datetime.fromisoformat(since), self.schedule))
 
     def is_overdue(self, since: str) -> bool:
-        """Tell whether they should have been renewed by now, whoever wanted it."""
+        """Return True if the rows should have been renewed by now."""
         return self._is_unknown(since) or self.now() > datetime.fromisoformat(self.due(since)) + GRACE
 
     def _is_unknown(self, since: str) -> bool:

@@ -28,7 +28,7 @@ _SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://.*", re.IGNORECASE)
 
 
 def is_of_kubernetes(name: str, value: str) -> bool:
-    """Tell whether Kubernetes injected a variable for a service called ``curator`` or ``curator-…``."""
+    """Return whether Kubernetes injected a variable for a service called ``curator`` or ``curator-…``."""
     name = name.upper()
     if _SERVICE_NAME.fullmatch(name):
         return True

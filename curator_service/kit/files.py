@@ -1,4 +1,4 @@
-"""What writing durably takes, opening what an operator names, and locks."""
+"""Write files so that they survive a power cut, open files that an operator names, and lock."""
 
 import fcntl
 import os
@@ -25,7 +25,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def _has_bytes(descriptor: int) -> bool:
-    """Tell whether a file of no size has bytes, or cannot say: a kernel makes some up as they are read."""
+    """Return True if a file of size 0 has bytes, or cannot say: a kernel makes some up as they are read."""
     try:
         return bool(os.pread(descriptor, 1, 0))
     except OSError:
@@ -65,12 +65,12 @@ def lock(path: Path, flags: int = 0) -> int | None:
 
 
 def identify(found: os.stat_result) -> tuple[int, int]:
-    """Return what is equal for two looks at one file, whatever its name."""
+    """Return the file's identity, which is equal for two names of one file."""
     return found.st_dev, found.st_ino
 
 
 def is_named(descriptor: int, path: Path) -> bool:
-    """Tell whether a file still has its name."""
+    """Return whether a file still has its name."""
     try:
         named = path.stat()
     except FileNotFoundError:

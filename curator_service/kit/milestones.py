@@ -1,4 +1,4 @@
-"""When the operator's own tasks last ended, and how: the server tells it, commands of other processes note it."""
+"""Times and results of the operator's tasks: commands note them, and the server shows them."""
 
 import os
 from enum import StrEnum
@@ -16,7 +16,7 @@ class Milestone(StrEnum):
 
 
 class Noted(NamedTuple):
-    """When a task ended, in seconds since 1970, and whether all was well."""
+    """The end of a task in seconds since 1970, and its success."""
 
     at: float
     is_well: bool

@@ -1,4 +1,4 @@
-"""What populations, datasets, columns and principals may be called: safe in addresses, files, tables and logs.
+"""Valid names of populations, datasets, columns and principals: safe in addresses, files, tables and logs.
 
 A terminal obeys some characters, and shows what is around others in another order (Bidi_Control): no text that somebody
 else wrote reaches one with them.

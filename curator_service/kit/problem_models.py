@@ -11,7 +11,7 @@ from curator_service.kit.wire import STRICT
 
 
 class ProblemModel(BaseModel):
-    """What every problem (RFC 9457) has."""
+    """Members of every problem (RFC 9457)."""
 
     model_config = STRICT
 
@@ -62,7 +62,7 @@ class PlainProblem(ProblemModel):
 
 
 class FaultModel(BaseModel):
-    """What is wrong at one place of a request."""
+    """A fault at one place of a request."""
 
     model_config = STRICT
 

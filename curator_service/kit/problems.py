@@ -136,7 +136,7 @@ def escape_pointer(part: int | str) -> str:
 
 
 class TooManyRequests(Problem):
-    """As much is worked on, or was asked, as may be: refused before anything is charged, reserved, or tied to a key.
+    """Too many requests, now or lately: refused before anything is charged, reserved, or tied to a key.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What an encoding cannot write, in ASCII: ≤ as <=, ε as epsilon; a character without a spelling is escaped.
+"""ASCII spellings for characters that an encoding lacks: <= for ≤, epsilon for ε; others are escaped.
 
 Python writes to a pipe or a terminal in an encoding that may be cp1252, cp437, Latin-1 or ASCII, and raises
 `UnicodeEncodeError` for a character that it lacks. The analyst's library has the same table, for the packages share no

@@ -1,4 +1,4 @@
-"""How models of JSON read: exactly what they declare."""
+"""Base of the models of JSON: they read exactly what they declare."""
 
 from typing import Annotated, Any
 

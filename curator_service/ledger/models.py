@@ -33,7 +33,7 @@ class PopulationRow(Base):
 
 
 class ShareRow(Base):
-    """What one permit has of an account, and until when; it is locked after the account.
+    """The share of one permit in an account, and its end; it is locked after the account.
 
     `expires_at` is empty for a permit without an end; a permit that was ended has the moment in which it was.
     """
@@ -53,7 +53,7 @@ class ShareRow(Base):
 
 
 class SpendingRow(Base):
-    """What was charged in a month, by whom, under which permit and project, of what: the sum of the chain's charges."""
+    """The sum of the chain's charges of a month, by principal, permit, project, dataset and kind."""
 
     __tablename__ = "spending"
 
@@ -160,7 +160,7 @@ class WorkerRow(Base):
 
 
 class ProposalRow(Base):
-    """What waits for the approval of a second person, or did: a raised limit, a permit, rows of other people.
+    """A proposal for the approval of a second person: a raised limit, a permit, rows of other people.
 
     `content` is a permit's terms, as JSON; `decision` is why it was approved or rejected.
     """

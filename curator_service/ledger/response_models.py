@@ -1,4 +1,4 @@
-"""What is answered of accounts and their chains: amounts, checkpoints, entries, receipts, keys."""
+"""Answers on accounts and their chains: amounts, checkpoints, entries, receipts, keys."""
 
 import math
 from typing import Annotated, Literal
@@ -74,7 +74,7 @@ class AccountModel(Answer):
 
 
 class CheckpointModel(Answer):
-    """Where a chain stands, and the account there, signed; amounts in units."""
+    """A signed checkpoint: the head of a chain, and the account there; amounts in units."""
 
     population: str
     sequence: int
@@ -105,7 +105,7 @@ ProposalId = Annotated[str, Field(pattern=r"^prp_[0-9a-f]{24}$", description="Wh
 
 
 class Entry(Answer):
-    """What every entry says. Those of format 1, which no released version wrote, say other things and have no model."""
+    """Members of every entry. Entries of format 1, which no released version wrote, have no model."""
 
     format: Literal[2]
     population: str
@@ -159,7 +159,7 @@ class ReserveEntry(Entry):
 
 
 class VoidEntry(Entry):
-    """What was left of a reservation was given back."""
+    """The rest of a reservation was given back."""
 
     kind: Literal["void"]
     reservation: str
@@ -182,7 +182,7 @@ class PartModel(Answer):
 
 
 class _AnsweredEntry(Entry):
-    """What an entry of an answer says."""
+    """Members of an entry of an answer."""
 
     dataset: str
     release: str
@@ -220,7 +220,7 @@ class LimitEntry(Entry):
 
 
 class PermitEntry(Entry):
-    """Who may spend under a permit from now on; nobody, where it was ended."""
+    """A permit's terms from now on; nobody may spend if it was ended."""
 
     kind: Literal["permit"]
     permit: _PermitId
@@ -343,7 +343,7 @@ class LedgerAnswer(AccountModel):
 
 
 class SealAnswer(Answer):
-    """Whether the curator is sealed."""
+    """The seal of the curator."""
 
     sealed: bool
     reason: str

@@ -47,7 +47,7 @@ SPENT_NOTE = "Spent is a sum of charges. It bounds what was learnt so far under 
 
 
 def describe_spent(accountant: Accountant) -> str:
-    """Return what a sum of charges says of what was learnt (docs/privacy.md, "What an amount spent says")."""
+    """Explain the bound on learning by a sum of charges (docs/privacy.md, "What an amount spent says")."""
     if accountant is PURE:
         return "The sum of the charges is also a bound on what was learnt so far."
     return (

@@ -1,4 +1,4 @@
-"""What is answered of permits."""
+"""Answers on permits."""
 
 from typing import Annotated, Any, Literal
 
@@ -12,7 +12,7 @@ from curator_service.permits.spending import Spent
 
 
 class PermitAnswer(Answer):
-    """Who may spend, what of, what for, how much and until when."""
+    """A permit: people, datasets, purpose, limit and end."""
 
     id: Annotated[str, Field(pattern=r"^prm_[0-9a-f]{24}$")]
     version: int
@@ -78,7 +78,7 @@ class PermitsAnswer(Answer):
 
 
 class SpentAnswer(Answer):
-    """What a group of charges of one population adds up to."""
+    """The sum of a group of charges of one population."""
 
     population: str
     analyst: str | Absent = left_out()
@@ -100,7 +100,7 @@ class SpentAnswer(Answer):
 
 
 class SpendingAnswer(Answer):
-    """What was charged, by population and group."""
+    """Sums of charges, by population and group."""
 
     spending: list[SpentAnswer]
 

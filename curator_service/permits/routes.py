@@ -136,7 +136,7 @@ def revoke_dataset(
 
 @router.get(
     "/admin/spending",
-    summary="Who spent what (privacy officer, auditor)",
+    summary="Charges by analyst, project, dataset, kind and month (privacy officer, auditor)",
     responses={200: {"model": SpendingAnswer}},
     openapi_extra={"parameters": [_BY, _OF]},
 )

@@ -17,7 +17,7 @@ class PermitRequest(PermitTerms):
 
 
 class RevocationRequest(BaseModel):
-    """Whose permit without a project a dataset is taken out of."""
+    """Take a dataset out of an analyst's permit without a project."""
 
     model_config = STRICT
 

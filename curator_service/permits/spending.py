@@ -1,4 +1,4 @@
-"""Who spent what: the ledger's sums of charges, grouped, with names, in every notion of the account."""
+"""The ledger's sums of charges, grouped, with names, in every notion of the account."""
 
 import csv
 import io
@@ -17,7 +17,7 @@ _DANGEROUS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d"
 
 
 class By(StrEnum):
-    """What charges are grouped by."""
+    """The members by which charges are grouped."""
 
     ANALYST = "analyst"
     PROJECT = "project"
@@ -28,7 +28,7 @@ class By(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a group of charges of one population adds up to.
+    """The sum of a group of charges of one population.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What is answered of principals, tokens and the curator's own acts."""
+"""Answers on principals, tokens and the curator's own acts."""
 
 from typing import Annotated, Literal
 
@@ -20,7 +20,7 @@ _Issuer = Annotated[str | None, Field(description="The identity provider where i
 
 
 class PrincipalAnswer(Answer):
-    """Who may act, and as what."""
+    """A principal and its roles."""
 
     id: PrincipalId
     name: str
@@ -47,7 +47,7 @@ class PrincipalsAnswer(Answer):
 
 
 class CallerAnswer(Answer):
-    """Who calls, and how that is known; `roles` are those that this call has."""
+    """The caller, and the way it signed in; `roles` are those of this call."""
 
     id: PrincipalId
     name: str
@@ -176,7 +176,7 @@ class ProposedEntry(Entry):
 
 
 class _ClosedEntry(Entry):
-    """What an entry says of a proposal that came to nothing."""
+    """Members of the entry for a proposal that was not approved."""
 
     proposal: ProposalId
     asked_by: PrincipalId
@@ -190,7 +190,7 @@ class ProposalRejectedEntry(_ClosedEntry):
 
 
 class ProposalWithdrawnEntry(_ClosedEntry):
-    """Whoever proposed it took it back."""
+    """The author took the proposal back."""
 
     kind: Literal["proposal-withdrawn"]
 
@@ -223,6 +223,6 @@ class RegisterAnswer(Answer):
 
 
 class SignInAnswer(Answer):
-    """Where to sign in; none where tokens are the curator's own alone."""
+    """Issuers at which people sign in; none if all tokens are the curator's own."""
 
     issuers: list[SignInIssuer]

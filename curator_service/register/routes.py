@@ -63,7 +63,7 @@ def rotate_token(
 
 @router.get(
     "/admin/principals",
-    summary="Who may act, and as what (privacy officer, auditor, operator)",
+    summary="Principals and their roles (privacy officer, auditor, operator)",
     responses={200: {"model": PrincipalsAnswer}},
 )
 @endpoint(Action.READ_PRINCIPALS)

@@ -1,4 +1,4 @@
-"""What is asked of tokens."""
+"""Requests for tokens."""
 
 from typing import Annotated, Any, Literal
 
@@ -20,7 +20,7 @@ class TokenRequest(BaseModel):
 
 
 class RotationRequest(BaseModel):
-    """How the token of this call is rotated."""
+    """A rotation of the token of this call."""
 
     model_config = STRICT
 

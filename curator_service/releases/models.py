@@ -42,7 +42,7 @@ class ReleaseRow(Base):
 
 
 class ListingRow(Base):
-    """What the library finds a release by, without its values. It only nominates: what is served is checked itself."""
+    """The library's index of releases, without values. It only nominates: a release is checked before it is served."""
 
     __tablename__ = "release_listings"
     __table_args__ = (
@@ -65,7 +65,7 @@ class ListingRow(Base):
 
 
 class ColumnHoldersRow(Base):
-    """Which releases of a kind and a collection hold a column: a bit for each sequence of a chunk.
+    """The releases of a kind and a collection that hold a column: a bit for each sequence of a chunk.
 
     They are hexadecimal digits. That they are digits PostgreSQL tells, and whoever reads them.
     """
@@ -81,7 +81,7 @@ class ColumnHoldersRow(Base):
 
 
 class AnswerSpaceRow(Base):
-    """How many bytes of answers an analyst has had stored, of one population."""
+    """Bytes of answers that were stored for an analyst, of one population."""
 
     __tablename__ = "answer_space"
 
@@ -91,7 +91,7 @@ class AnswerSpaceRow(Base):
 
 
 class KeyCountRow(Base):
-    """How many new keys a principal has used on the last day on which one was."""
+    """New keys that a principal used on its last day with new keys."""
 
     __tablename__ = "key_counts"
 

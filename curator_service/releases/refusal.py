@@ -1,4 +1,4 @@
-"""What a refusal for lack of budget says: what was asked, what remains, and the largest price that would pass."""
+"""Refusals for lack of budget: the request, the remaining budget, and the largest price that would pass."""
 
 from curator_service.ledger.repository import Population
 from curator_service.ledger.response_models import AmountModel

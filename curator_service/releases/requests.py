@@ -1,4 +1,4 @@
-"""How the body of a request for a release is read, by the kind that it names."""
+"""Reading of the body of a request for a release, by the kind that it names."""
 
 from typing import Any
 

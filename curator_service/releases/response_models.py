@@ -1,4 +1,4 @@
-"""What is answered of releases, quotes, jobs and reservations: those of every kind are told apart by `kind`."""
+"""Answers on releases, quotes, jobs and reservations; `kind` tells those of different kinds apart."""
 
 from typing import Annotated, Any, Literal, get_args
 
@@ -61,7 +61,7 @@ class ReleasesAnswer(Answer):
 
 
 class JobAnswer(Answer):
-    """How a job stands."""
+    """The state of a job."""
 
     id: _JobId
     dataset: str
@@ -112,7 +112,7 @@ class ReservationAnswer(ReservationState):
 
 
 class _Held(Answer):
-    """What is held, of whom."""
+    """A held amount and its holder."""
 
     id: str
     dataset: str
@@ -157,7 +157,7 @@ class ReleaseInProgressProblem(ProblemModel):
 
 
 class AnswerSpaceExceededProblem(ProblemModel):
-    """As much was stored for the caller as may be."""
+    """No space is left for stored answers of the caller."""
 
     type: Literal["/problems/answer-space-exceeded"]
     answer_bytes: int

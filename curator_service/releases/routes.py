@@ -71,7 +71,7 @@ _WAIT = {
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What a caller asks of a dataset, as it was sent: what it means follows from that and the declarations alone.
+    """A caller's request to a dataset, as it was sent: its meaning follows from it and the declarations alone.
 
     It is one caller's own: how long a call takes does not tell him what others sent. (What a plan follows from, public
     numbers alone, is remembered for all: `planning`.)
@@ -194,7 +194,7 @@ def get_release(
     except DatasetNotFound:
         raise release_not_found() from None
     context.get(ReleaseService).check_reader(release, dataset, context.principal)
-    # Whoever may read it may keep it, and asks each time whether he still may.
+    # A reader may cache the answer, but must ask each time if it may still be read.
     headers = {"ETag": release.etag, "Cache-Control": "private, no-cache"}
     if context.call.holds(release.etag):
         return Response(status_code=304, headers=headers)
@@ -215,7 +215,7 @@ def list_jobs(
 
 @router.get(
     "/jobs/{job_id}",
-    summary="How a job stands",
+    summary="The state of a job",
     responses={200: {"model": JobAnswer}},
     openapi_extra={"parameters": [_WAIT]},
 )
@@ -292,7 +292,7 @@ def create_reservation(
 def list_reservations(
     context: RequestContext,
 ) -> Response:
-    """Return what analysts hold for studies, with whose it is."""
+    """Return the reservations of analysts, with their holders."""
     of = None if context.objects is Objects.ALL else context.principal.id
     found = context.get(ReservationService).list_reservations(of=of)
     return json_response(HeldReservationsAnswer.model_construct(reservations=found))

@@ -1,4 +1,4 @@
-"""What a request of a reservation may say."""
+"""Requests of a reservation."""
 
 from typing import Annotated
 

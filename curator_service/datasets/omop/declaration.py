@@ -1,4 +1,4 @@
-"""What a steward declares of a cohort in an OMOP CDM: whose rows, and which columns of them.
+"""A steward's declaration of a cohort in an OMOP CDM: its people and its columns.
 
 The query is made of what is here alone. Names and labels have letters, digits and a few signs, and everything else is a
 whole number or one of a few words: nothing of it can end a statement or a text of SQL.
@@ -27,7 +27,7 @@ Label = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 
 
 class Cohort(BaseModel):
-    """Whose rows: the entries of a cohort, of each person the first or the last one."""
+    """The people: the entries of a cohort, of each person the first or the last one."""
 
     model_config = _STRICT
 
@@ -58,13 +58,13 @@ class Feature(BaseModel):
 
 
 class Event(Feature):
-    """Whether there is a record, or how many there are."""
+    """The presence or the number of records."""
 
     value: Literal["any", "count"] = "any"
 
 
 class Visit(Feature):
-    """How many visits begin, or whether one does."""
+    """The presence or the number of visits that begin."""
 
     value: Literal["any", "count"] = "count"
 

@@ -14,7 +14,7 @@ _VALUES = {
 
 
 def draft_manifest(declaration: Declaration) -> str:
-    """Return TOML whose columns are those of the query.
+    """Return TOML with the columns of the query.
 
     Parameters
     ----------

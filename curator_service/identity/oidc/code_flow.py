@@ -48,17 +48,17 @@ class Transaction:
 
     @property
     def state(self) -> str:
-        """What the answer repeats, so that it is known to be this one's."""
+        """A value that the provider's answer repeats: it ties the answer to this transaction."""
         return self._derive("state")
 
     @property
     def nonce(self) -> str:
-        """What the token repeats, so that it was made for this sign-in."""
+        """A value that the ID token repeats: it ties the token to this sign-in."""
         return self._derive("nonce")
 
     @property
     def verifier(self) -> str:
-        """What redeems the code, whoever has seen that."""
+        """A secret that redeems the code: the code alone is of no use to others."""
         return self._derive("verifier")
 
     @property
@@ -115,7 +115,7 @@ class CodeFlow:
         return str(httpx.URL(self._address("authorization_endpoint")).copy_merge_params(asked))
 
     def redeem(self, transaction: Transaction, code: str, issuer: str, now: datetime) -> dict[str, Any]:
-        """Return what the provider says of whoever signed in, if all of it holds.
+        """Return the claims of the provider on the person who signed in, if all of them hold.
 
         Parameters
         ----------
@@ -194,7 +194,7 @@ class CodeFlow:
         return "", form | {"client_id": name} | ({"client_secret": secret} if secret else {})
 
     def _is_answer_to(self, transaction: Transaction, claims: dict[str, Any]) -> bool:
-        """Tell whether a token that holds was made for this sign-in, and for this client alone."""
+        """Return whether a token that holds was made for this sign-in, and for this client alone."""
         nonce, audience, party = claims.get("nonce"), claims["aud"], claims.get("azp")
         if not isinstance(nonce, str) or not hmac.compare_digest(nonce.encode(), transaction.nonce.encode()):
             return False
@@ -203,7 +203,7 @@ class CodeFlow:
 
 
 def is_between(auth_time: object, began: datetime, now: datetime, skew_s: int) -> bool:
-    """Tell whether somebody proved who they are between two moments, as far as clocks agree.
+    """Return True if a person signed in between two moments, up to the difference of clocks.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ WAIT_S, WHOLE_S = 5.0, 10.0
 
 
 class Fetch(Protocol):
-    """What asks a provider for a JSON object."""
+    """A function that asks a provider for a JSON object."""
 
     def __call__(self, url: str, authorization: str = "", form: Mapping[str, str] | None = None, /) -> Any:
         """Return the object at an address: with an ``Authorization`` header unless empty, and a form if posted."""
@@ -30,7 +30,7 @@ class ProviderUnreachable(RuntimeError):
 
 
 def is_secure(url: str) -> bool:
-    """Tell whether an address is of https, or of this machine: whoever is in between would decide who signs in."""
+    """Return True if an address is of https, or of this machine: else anybody in between could sign people in."""
     try:
         parsed = httpx.URL(url)
     except (httpx.InvalidURL, ValueError):
@@ -41,7 +41,7 @@ def is_secure(url: str) -> bool:
 
 
 def is_of_this_machine(url: str) -> bool:
-    """Tell whether a secure address is one of this machine."""
+    """Return whether a secure address is one of this machine."""
     return is_loopback(httpx.URL(url).host)
 
 
@@ -79,7 +79,7 @@ def _certificates() -> ssl.SSLContext:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host is this machine."""
+    """Return whether a host is this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

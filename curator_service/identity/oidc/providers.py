@@ -91,7 +91,7 @@ class IdentityProviders:
         self._lock = threading.Lock()
 
     def find_rule(self, issuer: str) -> tuple[str, bool] | None:
-        """Return the claim by which an issuer tells people apart, and whether two values of it are two persons."""
+        """Return the claim by which an issuer tells people apart, and True if two values are always two persons."""
         one = self._providers.get(issuer)
         return None if one is None else (one.subject_claim, one.tells_people_apart)
 
@@ -151,11 +151,11 @@ class IdentityProviders:
     # --- Tokens
 
     def owns(self, name: str) -> bool:
-        """Tell whether a name is one that people of theirs have."""
+        """Return whether a name is one that people of theirs have."""
         return any(name.startswith((f"{one.name}.", f"{one.name}-")) for one in self._providers.values())
 
     def recognises(self, text: str) -> bool:
-        """Tell whether a text looks like a token of theirs, whatever is wrong with it."""
+        """Return True if a text looks like a token of theirs, valid or not."""
         return bool(self._providers) and text.startswith("eyJ")
 
     def sign_in(self, text: str) -> SignIn:
@@ -183,7 +183,7 @@ class IdentityProviders:
         return replace(known, principal=replace(known.principal, visas=visas))
 
     def explain(self, text: str) -> Explanation:
-        """Say why a token does not hold, and what it states beside what settings want: for an operator's eyes."""
+        """Explain to an operator why a token does not hold: its claims beside the settings."""
         said = read_claims(text)
         provider = self._providers.get(str(said.get("iss")))
         known = ", ".join(self._providers) or "none"
@@ -318,7 +318,7 @@ def _read_client(claims: dict[str, Any]) -> str:
 
 
 def read_subject(claims: dict[str, Any], claim: str) -> tuple[str, ...] | None:
-    """Return what a token says of who somebody is, with the tenant where it holds within that; None if nothing."""
+    """Return the subject claim of a token, with the tenant where it holds within that; None if there is none."""
     said = tuple(claims.get(name) for name in (claim, *_TENANT_OF.get(claim, ())))
     texts = tuple(one for one in said if isinstance(one, str) and 0 < len(one) <= _SUBJECT_MAX)
     return texts if len(texts) == len(said) else None

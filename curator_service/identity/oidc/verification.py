@@ -25,7 +25,7 @@ _REFUSED = {"crit", "b64", "enc", "zip"}
 
 
 def looks_like_jwt(text: str) -> bool:
-    """Tell whether a text is of the form of a signed token, and not too long to be looked at."""
+    """Return whether a text is of the form of a signed token, and not too long to be looked at."""
     return len(text) <= TEXT_MAX and text.startswith("eyJ") and text.count(".") == 2 and text.isascii()
 
 
@@ -160,5 +160,5 @@ def _check_times(claims: dict[str, Any], now: float, skew_s: int, lifetime_max_s
 
 
 def is_time(value: object) -> TypeGuard[float]:
-    """Tell whether a claim is a moment, in seconds since 1970."""
+    """Return whether a claim is a moment, in seconds since 1970."""
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e11

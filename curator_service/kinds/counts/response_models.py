@@ -89,7 +89,7 @@ class CountsNoise(BaseModel):
 
 
 class _CountsMembers(BaseModel):
-    """What quotes and answers of the kind state."""
+    """Members of quotes and answers of the kind."""
 
     kind: Literal["counts"]
     request: CanonicalCountsRequest

@@ -1,4 +1,4 @@
-"""What a request of counts may say."""
+"""Requests of counts."""
 
 from typing import Annotated, Any, ClassVar, Literal
 

@@ -23,7 +23,7 @@ from curator_service.privacy.samplers import Distribution
 
 
 class GramShares(BaseModel):
-    """How the price is split over the statistics that were asked for."""
+    """Shares of the price for each requested statistic."""
 
     model_config = STRICT
 
@@ -98,7 +98,7 @@ class GramNoise(BaseModel):
 
 
 class _GramMembers(BaseModel):
-    """What quotes and answers of the kind state."""
+    """Members of quotes and answers of the kind."""
 
     kind: Literal["gram"]
     request: CanonicalGramRequest

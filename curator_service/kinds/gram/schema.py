@@ -1,4 +1,4 @@
-"""What a request of sufficient statistics may say."""
+"""Requests of sufficient statistics."""
 
 import math
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What a ``gram`` release may hold."""
+"""Statistics of a ``gram`` release."""
 
 from enum import StrEnum
 

@@ -86,7 +86,7 @@ class MarginalsNoise(BaseModel):
 
 
 class _MarginalsMembers(BaseModel):
-    """What quotes and answers of the kind state."""
+    """Members of quotes and answers of the kind."""
 
     kind: Literal["marginals"]
     request: CanonicalMarginalsRequest

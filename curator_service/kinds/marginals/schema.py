@@ -1,4 +1,4 @@
-"""What a request of marginals may say."""
+"""Requests of marginals."""
 
 from typing import Annotated, Any, ClassVar, Literal
 

@@ -18,7 +18,7 @@ from curator_service.privacy.samplers import Distribution
 
 
 class ScoreShares(BaseModel):
-    """How the price is split over the statistics that were asked for."""
+    """Shares of the price for each requested statistic."""
 
     model_config = STRICT
 
@@ -81,7 +81,7 @@ class ScoreNoise(BaseModel):
 
 
 class _ScoreMembers(BaseModel):
-    """What quotes and answers of the kind state."""
+    """Members of quotes and answers of the kind."""
 
     kind: Literal["score"]
     request: CanonicalScoreRequest

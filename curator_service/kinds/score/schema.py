@@ -1,4 +1,4 @@
-"""What a request of a score may say."""
+"""Requests of a score."""
 
 import math
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ _Statistic = Annotated[Statistic, Field(strict=False)]
 
 
 class Coefficients(BaseModel):
-    """Where the loss is looked at: θ, a number for each term."""
+    """Coefficients at which the gradient is computed: θ, a number for each term."""
 
     model_config = STRICT
 
@@ -32,7 +32,7 @@ class Coefficients(BaseModel):
 
 
 class Directions(BaseModel):
-    """What the gradient is looked at through: P, numbers for each term."""
+    """Directions onto which the gradient is projected: P, numbers for each term."""
 
     model_config = STRICT
 

@@ -1,4 +1,4 @@
-"""What a ``score`` release may hold."""
+"""Statistics of a ``score`` release."""
 
 import math
 from enum import StrEnum
