@@ -35,7 +35,7 @@ _CHANCE = (
     (re.compile(r"\b[0-9a-f]{64}\b|(?<=_)[0-9a-f]{16,32}\b|\b0000[0-9a-f]{12,}\b"), "#"),
     (re.compile(r"(?<![\w/+-])(?=[\w/+-]*[0-9])(?=[\w/+-]*[a-z])(?=[\w/+-]*[A-Z])[\w/+-]{40,}={0,2}"), "~"),
 )
-_TIME = re.compile(r"\b\d{4}-\d\d-\d\dT[\d:.]+Z")
+_TIME, _DAY = re.compile(r"\b\d{4}-\d\d-\d\dT[\d:.]+Z"), re.compile(r"\b\d{4}-\d\d-\d\d\b")
 
 
 def without_chance(text: str) -> str:
@@ -82,7 +82,8 @@ def _refusal(answer: Response, name: str) -> str:
     problem = answer.json()
     problem.pop("instance", None)
     text = json.dumps(problem, ensure_ascii=False)
-    return without_chance(_TIME.sub("TIME", text.replace(name, "NAME") if name else text))
+    text = _DAY.sub("DAY", _TIME.sub("TIME", text.replace(name, "NAME") if name else text))
+    return without_chance(text)
 
 
 _TERMS = {
