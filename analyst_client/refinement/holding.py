@@ -120,14 +120,17 @@ class Holding:
     def release(self, asked: Any) -> Any:
         """Return the release of a step: a stored one, or one that is paid by the reservation."""
         if not self._pays:
-            quoted = self._quote(asked)
-            if quoted.stored_release is not None or quoted.derivable_from is not None:
-                return self._read(asked)  # free, and whoever is refused a price may still read
+            if self._is_free(asked):
+                return self._read(asked)  # whoever is refused a price may still read
             self._before_paying()
             self._pays, self.id = True, self.id or self._reserve()
         bought = self._buy(asked)
         read = bought if asked.fresh else self._read(asked)
         return bought if read.id == bought.id else read
+
+    def _is_free(self, asked: Any) -> bool:
+        quoted = self._quote(asked)
+        return quoted.stored_release is not None or quoted.derivable_from is not None
 
     def _read(self, asked: Any) -> Any:
         """Return the stored release of a step: of several the one that this call was answered first."""
@@ -140,6 +143,8 @@ class Holding:
         try:
             return self._seller.release(name, replace(asked, reservation=self.id))
         except ReservationEndedError:
+            if self._given is None and self._is_free(asked):
+                return self._read(asked)  # the same call went ahead elsewhere, and gave the rest back
             if self._given is not None or self._seller.reservation(self.id).state == "closed":
                 raise
         with suppress(ReservationEndedError):  # its time is over, and the curator may hold it for a moment more

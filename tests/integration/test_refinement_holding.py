@@ -458,6 +458,24 @@ def test_the_same_call_goes_on_after_the_process_was_killed(
     assert np.subtract(account(client), before) == pytest.approx((9.0, 0.0), rel=1e-6)
 
 
+def test_a_call_that_the_same_one_overtakes_reads_what_that_one_bought(
+    served: tuple[World, str], connect: Callable[[], CuratorClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had reserved, and the other one gave the rest of the same reservation back."""
+    before, honest, ahead = account(connect()), holding.Holding._buy, list[Any]()
+
+    def late(self: Any, asked: Any) -> Any:
+        if not ahead:
+            ahead.append(None)
+            ahead[0] = connect().refine("cohort", ["weight"], **CALL | {"mu": 1.5})
+        return honest(self, asked)
+
+    monkeypatch.setattr(holding.Holding, "_buy", late)
+    found = connect().refine("cohort", ["weight"], **CALL | {"mu": 1.5})
+    assert [release.id for release in found.releases] == [release.id for release in ahead[0].releases]
+    assert np.subtract(account(connect()), before) == pytest.approx((2.25, 0.0), rel=1e-6)
+
+
 def test_two_processes_that_make_the_same_call_at_once_pay_once(
     served: tuple[World, str], connect: Callable[[], CuratorClient]
 ) -> None:
