@@ -31,7 +31,7 @@ help: ## show the targets
 define install
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed: make PYTHON=python3.11 …" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(1)
-	$(1)/bin/python -m pip install $(QUIET) --no-compile --require-hashes -r locks/$(2).lock
+	$(1)/bin/python -m pip install $(QUIET) --require-hashes -r locks/$(2).lock
 	$(1)/bin/python -m pip install $(QUIET) --no-deps --no-build-isolation --editable . --editable analyst_client
 endef
 
