@@ -1,20 +1,7 @@
-"""Requests for proposals and decisions, as JSON."""
-
-from pydantic import BaseModel
+"""Requests for proposals, as JSON."""
 
 from curator_service.approvals.terms import PopulationTerms
-from curator_service.kit.wire import STRICT, Line, Name, Reason
-from curator_service.ledger.schemas import PriceModel
-
-
-class LimitRequest(BaseModel):
-    """A limit to set of an account."""
-
-    model_config = STRICT
-
-    limit: PriceModel
-    reason: Reason
-    replaces: bool = False
+from curator_service.kit.wire import STRICT, Name, Reason
 
 
 class PopulationRequest(PopulationTerms):
@@ -32,14 +19,6 @@ POPULATION_EXAMPLE = {
     "limit": {"epsilon": 3.0, "delta": 1e-06},
     "reason": "the cohort of 1995",
 }
-
-
-class DecisionRequest(BaseModel):
-    """Why a proposal is approved or rejected."""
-
-    model_config = STRICT
-
-    reason: Line = ""
 
 
 LIMIT_EXAMPLE = {
