@@ -6,7 +6,7 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from annotated_types import Ge, Le
 from pydantic import BaseModel, Field, TypeAdapter, create_model
@@ -238,7 +238,7 @@ class Act:
     def body(self) -> type[BaseModel] | None:
         """The model of its body."""
         if self.whole:
-            return self.of_body[0].field.annotation
+            return cast(type[BaseModel], self.of_body[0].field.annotation)
         return self.make_model(self.of_body) if self.of_body else None
 
     def make_model(self, members: Iterable[Parameter]) -> type[BaseModel]:

@@ -75,7 +75,7 @@ def _describe_roles(act: Act) -> str:
 
 
 def _describe_answers(act: Act) -> dict[int | str, dict[str, Any]]:
-    model = act.answer or typing.get_type_hints(act.do)["return"]
+    model = _model_of(act)
     waiting: dict[int | str, Any] = {202: {"model": model, "description": act.waits}} if act.waits else {}
     return dict(act.responses) or {act.status: {"model": model}, **waiting}
 
@@ -95,8 +95,23 @@ def _describe_request(act: Act) -> dict[str, Any]:
     if act.action in PUBLIC:
         more["security"] = []
     if act.words:
-        positional = [one.name for one in act.parameters if one.is_positional]
-        about = {"command": act.words, "positional": positional, "consequence": act.consequence}
-        about |= {"file": act.in_file}
-        more["x-act"] = {name: value for name, value in about.items() if value}
+        more["x-act"] = _describe_command(act)
     return more
+
+
+def _describe_command(act: Act) -> dict[str, Any]:
+    """Describe the command from afar, for the client's table of acts."""
+    model = _model_of(act)
+    about = {
+        "command": act.words,
+        "consequence": act.consequence,
+        "file": act.in_file,
+        "items": getattr(model, "items", ""),
+        "options": {one.name: one.at_host().option for one in act.parameters if one.at_host().option},
+        "positional": [one.name for one in act.parameters if one.is_positional],
+    }
+    return {name: value for name, value in about.items() if value}
+
+
+def _model_of(act: Act) -> Any:
+    return act.answer or typing.get_type_hints(act.do)["return"]

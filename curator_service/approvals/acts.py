@@ -1,18 +1,19 @@
 """Acts that two people decide: proposals of limits, populations, permits and rows."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from curator_service.api.acts import Acts, Host, RetryKey
+from curator_service.api.acts import Acts, AtHost, Host, RetryKey
 from curator_service.api.context import RequestContext
 from curator_service.approvals.repository import Proposal
 from curator_service.approvals.response_models import ProposalAnswer, ProposalDetailAnswer, ProposalsAnswer
-from curator_service.approvals.schemas import LIMIT_EXAMPLE, POPULATION_EXAMPLE, PopulationRequest
 from curator_service.approvals.service import ApprovalService
+from curator_service.approvals.terms import PopulationTerms
 from curator_service.identity.policy import Action
-from curator_service.kit.wire import Line, Reason
+from curator_service.kit.wire import Line, Name, Reason
 from curator_service.ledger.schemas import PriceModel
+from curator_service.privacy.adjacency import Adjacency
 
 acts = Acts("ledger")
 ProposalId = Annotated[str, Field(description="A proposal's id.")]
@@ -28,12 +29,12 @@ Comment = Annotated[Line, Field(description="Why, for the person who proposed it
     key=RetryKey.OPTIONAL,
     waits="A raise, or a limit that replaces another: another privacy officer decides",
     consequence="A limit that is lowered takes two people to be raised again",
-    example=LIMIT_EXAMPLE,
+    example={"limit": {"epsilon": 1.0, "delta": 1e-06}, "reason": "half of it for the next year"},
 )
 def set_limit(
     context: RequestContext,
-    population: str,
-    limit: PriceModel,
+    population: Annotated[str, Field(description="Name of the population.")],
+    limit: Annotated[PriceModel, Field(description="The limit.")],
     reason: Why,
     replaces: Annotated[
         bool, Field(description="Propose it in the place of a limit that was given by mistake and never used.")
@@ -52,12 +53,30 @@ def set_limit(
     key=RetryKey.OPTIONAL,
     status=202,
     waits="Another privacy officer decides",
-    example=POPULATION_EXAMPLE,
+    example={
+        "name": "olmsted",
+        "adjacency": "add_remove",
+        "limit": {"epsilon": 3.0, "delta": 1e-06},
+        "reason": "the cohort of 1995",
+    },
 )
-def propose_population(context: RequestContext, terms: PopulationRequest) -> ProposalAnswer:
+def propose_population(
+    context: RequestContext,
+    name: Annotated[Name, Field(description="A name for the people, such as 'olmsted'.")],
+    adjacency: Annotated[Adjacency, Field(strict=False, description="Which datasets are neighbours; fixed for good.")],
+    limit: Annotated[PriceModel, Field(description="The budget.")],
+    reason: Why,
+    accountant: Annotated[
+        Literal["gdp", "zcdp", "pure"], Field(description="Unit of the account; fixed for good.")
+    ] = "gdp",
+    delta: Annotated[
+        float, Field(ge=0, lt=1, description="Delta at which epsilon is shown."), AtHost(float, "--view-delta")
+    ] = 1e-6,
+) -> ProposalAnswer:
     """Propose a population with its budget, which another privacy officer approves."""
+    terms = PopulationTerms(adjacency=adjacency, accountant=accountant, limit=limit, delta=delta)
     approvals, key = context.get(ApprovalService), context.retry_key
-    return ProposalAnswer.of(approvals.propose_population(terms.name, terms, terms.reason, context.principal, key=key))
+    return ProposalAnswer.of(approvals.propose_population(name, terms, reason, context.principal, key=key))
 
 
 @acts.route(Action.READ_PROPOSALS, "GET /v1/admin/proposals", "proposals list", host=Host.OPERATOR)

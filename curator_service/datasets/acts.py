@@ -1,6 +1,8 @@
 """Acts of datasets: what is declared, never what is stored; and what is left of their populations' budgets."""
 
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from curator_service.api.acts import Acts
 from curator_service.api.context import RequestContext
@@ -14,6 +16,7 @@ from curator_service.ledger.response_models import AccountModel, BudgetAnswer
 from curator_service.ledger.service import LedgerService
 
 acts = Acts("datasets")
+DatasetName = Annotated[str, Field(description="Name of the dataset.")]
 
 
 @acts.route(Action.READ_DATASET, "GET /v1/datasets", "datasets list")
@@ -24,13 +27,13 @@ def list_datasets(context: RequestContext) -> DatasetsAnswer:
 
 
 @acts.route(Action.READ_DATASET, "GET /v1/datasets/{name}", "datasets show")
-def get_dataset(context: RequestContext, name: str) -> DatasetAnswer:
+def get_dataset(context: RequestContext, name: DatasetName) -> DatasetAnswer:
     """Show one dataset's declaration: columns, bounds, adjacency."""
     return _state(context, find_dataset(context, name))
 
 
 @acts.route(Action.READ_BUDGET, "GET /v1/datasets/{name}/budget", answer=BudgetAnswer)
-def get_budget(context: RequestContext, name: str) -> dict[str, Any]:
+def get_budget(context: RequestContext, name: DatasetName) -> dict[str, Any]:
     """Show what was spent of the budget of a dataset's population, and what remains."""
     dataset = find_dataset(context, name)
     ledger = context.get(LedgerService)

@@ -33,7 +33,7 @@ Roles = Annotated[
 
 
 @acts.route(Action.READ_SELF, "GET /v1/me", "whoami")
-def read_self(context: RequestContext) -> CallerAnswer:
+def whoami(context: RequestContext) -> CallerAnswer:
     """Show who you are for the curator, with which roles, and until when."""
     return CallerAnswer.of_call(context.caller)
 
@@ -138,7 +138,7 @@ def create_token(
     consequence="A token that was revoked does not come back",
 )
 def revoke_token(context: RequestContext, token_id: TokenId) -> TokenAnswer:
-    """Revoke a token and all that came of it, from the next request on; under a seal, too."""
+    """Revoke a token and what came of it, from the next request on; under a seal, too."""
     identity = context.get(IdentityService)
     if context.is_at_host:
         identity.revoke_token(token_id, actor=context.principal.id)
@@ -150,10 +150,16 @@ def revoke_token(context: RequestContext, token_id: TokenId) -> TokenAnswer:
     return TokenAnswer.of(identity.get_token(token_id))
 
 
-@acts.route(Action.READ_REGISTER, "GET /v1/admin/register", "ledger register", host=Host.OPERATOR)
-def list_register(context: RequestContext, after: After = 0, limit: Count = PAGE) -> RegisterAnswer:
+@acts.route(
+    Action.READ_REGISTER, "GET /v1/admin/register", "ledger register", host=Host.OPERATOR, answer=RegisterAnswer
+)
+def list_register(
+    context: RequestContext,
+    after: After = 0,
+    limit: Annotated[Count, AtHost(Annotated[int, Field(ge=1, le=10_000)], default=PAGE)] = PAGE,
+) -> dict[str, Any]:
     """Show the curator's own acts: principals, tokens and proposals, each with its hash and signature."""
-    return RegisterAnswer.model_construct(entries=context.get(Register).list_entries(after=after, count=limit))
+    return {"entries": context.get(Register).list_entries(after=after, count=limit)}
 
 
 @acts.route(Action.SIGN_IN, "GET /v1/sign-in")

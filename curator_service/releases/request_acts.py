@@ -12,7 +12,7 @@ from curator_service.api.acts import PAGE, Acts, After, Count, RetryKey
 from curator_service.api.context import RequestContext
 from curator_service.api.http import json_response
 from curator_service.approvals.repository import OPEN
-from curator_service.datasets.acts import find_dataset
+from curator_service.datasets.acts import DatasetName, find_dataset
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.service import DatasetNotFound, DatasetService
 from curator_service.datasets.visibility import may_read
@@ -95,7 +95,7 @@ def _prepare(context: RequestContext, dataset: Dataset) -> Prepared:
     example=KINDS.first.example,
     answer=QuoteAnswer,
 )
-def create_quote(context: RequestContext, name: str) -> Any:
+def create_quote(context: RequestContext, name: DatasetName) -> Any:
     """Return the price and the noise of a request, free; no row is read."""
     prepared = _prepare(context, find_dataset(context, name))
     return context.get(ReleaseService).quote(prepared, context.principal)
@@ -118,7 +118,7 @@ def create_quote(context: RequestContext, name: str) -> Any:
         202: {"model": JobAnswer, "description": "A job: its address is in `Location`"},
     },
 )
-def create_release(context: RequestContext, name: str) -> Response:
+def create_release(context: RequestContext, name: DatasetName) -> Response:
     """Charge a request to the population's budget, once for each key, and return its noisy statistics."""
     dataset = find_dataset(context, name)
     key = check_key(context.call.idempotency_key)
@@ -136,7 +136,7 @@ def create_release(context: RequestContext, name: str) -> Response:
 
 
 @acts.route(Action.READ_RELEASE, "GET /v1/datasets/{name}/releases", responses={200: {"model": ReleasesAnswer}})
-def list_releases(context: RequestContext, name: str, after: After = 0, limit: Count = PAGE) -> Response:
+def list_releases(context: RequestContext, name: DatasetName, after: After = 0, limit: Count = PAGE) -> Response:
     """List the releases of a dataset, which are free to read again, without their statistics."""
     dataset = find_dataset(context, name)
     releases = context.get(ReleaseService)
@@ -228,7 +228,7 @@ def _show_job(context: RequestContext, job: Reservation, dataset: Dataset, statu
     status=201,
     responses={201: {"model": ReservationAnswer}},
 )
-def create_reservation(context: RequestContext, name: str) -> Response:
+def create_reservation(context: RequestContext, name: DatasetName) -> Response:
     """Hold an amount for a stated time: releases are drawn from it, and the rest returns to the budget."""
     dataset = find_dataset(context, name)
     key, asked = check_key(context.call.idempotency_key), context.call.parse(ReservationRequest)

@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from analyst_client import admin_command
 from analyst_client.admin import CuratorAdmin
-from analyst_client.admin_listing import write_csv
+from analyst_client.admin import command as admin_command
+from analyst_client.admin.listing import write_csv
 from analyst_client.schema.administration import Spent
 from analyst_client.schema.amounts import Amount
 
