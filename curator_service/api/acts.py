@@ -90,7 +90,7 @@ class Parameter:
     def is_positional(self) -> bool:
         """Whether a command takes it by its place: what names an object."""
         is_name = any(getattr(one, "pattern", None) == NAME_PATTERN for one in self.field.metadata)
-        return self.place == "path" or (self.is_needed and is_name)
+        return self.place == "path" or (self.is_needed and (is_name or self.name.endswith("_id")))
 
     @property
     def field(self) -> FieldInfo:

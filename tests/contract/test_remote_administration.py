@@ -62,7 +62,7 @@ TRIED: Mapping[str, tuple[tuple[str, ...], Action]] = {
     "permits show": ((PERMIT,), Action.READ_PERMIT),
     "permits grant": (("not a name", "cohort", *WHY), Action.ASK_PERMIT),
     "permits revoke": (("nobody", "cohort", *WHY), Action.END_PERMIT),
-    "permits ask": (("{file}",), Action.ASK_PERMIT),
+    "permits ask": (("{past}",), Action.ASK_PERMIT),
     "permits change": ((PERMIT, "{file}"), Action.ASK_PERMIT),
     "permits end": ((PERMIT, *WHY), Action.END_PERMIT),
     "principals list": ((), Action.READ_PRINCIPALS),
@@ -209,12 +209,16 @@ def test_every_command_by_every_role(served: tuple[World, str], tmp_path: Path, 
     world, url = served
     desk = Desk(url, world.curator.identity.create_token(f"only-{role}", role, read_only=looks).text)
     (tmp_path / "terms.json").write_text(json.dumps(TERMS), encoding="utf-8")
+    (tmp_path / "past.json").write_text(json.dumps(TERMS | {"expires_at": "2020-01-01T00:00:00Z"}), encoding="utf-8")
     chains = (REGISTER, "town", "valley")
     before = [world.curator.ledger.list_entries(chain, count=10_000) for chain in chains]
     wrong = []
     for words, (arguments, action) in TRIED.items():
         yes = ("--yes",) if TABLE[words].consequence else ()
-        given = [one.format(file=tmp_path / "terms.json", out=tmp_path / "pack.zip") for one in arguments]
+        given = [
+            one.format(file=tmp_path / "terms.json", past=tmp_path / "past.json", out=tmp_path / "pack.zip")
+            for one in arguments
+        ]
         status, _, err = desk.run(*words.split(), *given, *yes)
         is_denied = "may not" in err or "may only look" in err
         may = role in POLICY[action] and (not looks or action in READING)
