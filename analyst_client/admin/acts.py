@@ -30,6 +30,7 @@ class Acts(Sender):
         Returns
         -------
         Dataset
+            The public facts of a dataset.
         """
         return Dataset.read(self._get(f"/v1/datasets/{segment(name)}"))
 
@@ -68,6 +69,8 @@ class Acts(Sender):
         Returns
         -------
         Proposal
+            A limit, a permit, or rows to register: carried out at once, or waiting for somebody else; amounts
+            in units.
         """
         return Proposal.read(
             self._post(
@@ -90,6 +93,8 @@ class Acts(Sender):
         Returns
         -------
         Proposal
+            A limit, a permit, or rows to register: carried out at once, or waiting for somebody else; amounts
+            in units.
         """
         return Proposal.read(self._post("/v1/permits", terms, choose_key(idempotency_key)))
 
@@ -110,6 +115,8 @@ class Acts(Sender):
         Returns
         -------
         Proposal
+            A limit, a permit, or rows to register: carried out at once, or waiting for somebody else; amounts
+            in units.
         """
         return Proposal.read(self._post(f"/v1/permits/{segment(permit_id)}", terms, choose_key(idempotency_key)))
 
@@ -126,6 +133,7 @@ class Acts(Sender):
         Returns
         -------
         EndedPermit
+            A permit that was ended, and what its people may still use by others.
         """
         return EndedPermit.read(self._post(f"/v1/permits/{segment(permit_id)}/end", {"reason": reason}))
 
@@ -146,6 +154,8 @@ class Acts(Sender):
         Returns
         -------
         Proposal
+            A limit, a permit, or rows to register: carried out at once, or waiting for somebody else; amounts
+            in units.
         """
         return Proposal.read(
             self._post(
@@ -174,6 +184,7 @@ class Acts(Sender):
         Returns
         -------
         EndedPermit
+            A permit that was ended, and what its people may still use by others.
         """
         return EndedPermit.read(
             self._post("/v1/admin/permits/revoke", {"analyst": analyst, "dataset": dataset, "reason": reason})
@@ -190,6 +201,7 @@ class Acts(Sender):
         Returns
         -------
         Permit
+            A permit: people, datasets, purpose, limit and end.
         """
         return Permit.read(self._get(f"/v1/permits/{segment(permit_id)}"))
 
@@ -215,7 +227,7 @@ class Acts(Sender):
         name : str
             A name for the people, such as 'olmsted'.
         adjacency : Literal['add_remove', 'replace_one']
-            Which datasets are neighbours; fixed for good.
+            Neighbour relation of datasets; fixed for good.
         limit : Mapping[str, float]
             The budget.
         reason : str
@@ -230,6 +242,8 @@ class Acts(Sender):
         Returns
         -------
         Proposal
+            A limit, a permit, or rows to register: carried out at once, or waiting for somebody else; amounts
+            in units.
         """
         return Proposal.read(
             self._post(
@@ -263,6 +277,8 @@ class Acts(Sender):
         Returns
         -------
         Proposal
+            A limit, a permit, or rows to register: carried out at once, or waiting for somebody else; amounts
+            in units.
         """
         return Proposal.read(self._post(f"/v1/admin/proposals/{segment(proposal_id)}/approve", {"reason": reason}))
 
@@ -287,6 +303,8 @@ class Acts(Sender):
         Returns
         -------
         Proposal
+            A limit, a permit, or rows to register: carried out at once, or waiting for somebody else; amounts
+            in units.
         """
         return Proposal.read(self._post(f"/v1/admin/proposals/{segment(proposal_id)}/reject", {"reason": reason}))
 
@@ -301,6 +319,7 @@ class Acts(Sender):
         Returns
         -------
         Proposal
+            A proposal with names, and with what it would change.
         """
         return Proposal.read(self._get(f"/v1/admin/proposals/{segment(proposal_id)}"))
 
@@ -315,6 +334,7 @@ class Acts(Sender):
         Returns
         -------
         Proposal
+            A proposal with names, and with what it would change.
         """
         return Proposal.read(self._get(f"/v1/proposals/{segment(proposal_id)}"))
 
@@ -331,6 +351,8 @@ class Acts(Sender):
         Returns
         -------
         Proposal
+            A limit, a permit, or rows to register: carried out at once, or waiting for somebody else; amounts
+            in units.
         """
         return Proposal.read(self._post(f"/v1/proposals/{segment(proposal_id)}/withdraw", {"reason": reason}))
 
@@ -365,6 +387,7 @@ class Acts(Sender):
         Returns
         -------
         NewToken
+            A new token, with what its holder sends: it is shown this once.
         """
         return NewToken.read(
             self._post(
@@ -389,6 +412,7 @@ class Acts(Sender):
         Returns
         -------
         Token
+            A token, without its secret.
         """
         return Token.read(self._post(f"/v1/admin/tokens/{segment(token_id)}/revoke", {}))
 

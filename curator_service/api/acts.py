@@ -4,7 +4,7 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
@@ -99,8 +99,9 @@ class Parameter:
 
     def at_host(self) -> AtHost:
         """Return what it is in a command on the machine."""
-        own = [one for one in self.field.metadata if isinstance(one, AtHost)]
-        return own[0] if own else AtHost(self.annotation, default=self.default)
+        own = [one for one in self.field.metadata if isinstance(one, AtHost)] or [AtHost(self.annotation)]
+        is_stated = own[0].default is not inspect.Parameter.empty
+        return own[0] if is_stated else replace(own[0], default=self.default)
 
     def read(self, call: "Call") -> Any:
         """Read it from the query of a call.

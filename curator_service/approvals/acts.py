@@ -63,7 +63,7 @@ def set_limit(
 def propose_population(
     context: RequestContext,
     name: Annotated[Name, Field(description="A name for the people, such as 'olmsted'.")],
-    adjacency: Annotated[Adjacency, Field(strict=False, description="Which datasets are neighbours; fixed for good.")],
+    adjacency: Annotated[Adjacency, Field(strict=False, description="Neighbour relation of datasets; fixed for good.")],
     limit: Annotated[PriceModel, Field(description="The budget.")],
     reason: Why,
     accountant: Annotated[

@@ -98,7 +98,7 @@ def _options(act: Act, parameter: Parameter) -> list[inspect.Parameter]:
         return []
     help_ = parameter.field.description or ""
     if parameter.name == act.whole:
-        file = typer.Argument(dir_okay=False, exists=True, metavar="FILE", help=f"{help_.rstrip('.')}, as JSON.")
+        file = typer.Argument(dir_okay=False, metavar="FILE", help=f"{help_.rstrip('.')}, as JSON.")
         return [_keyword(name, Annotated[Path, file])]
     kind = FieldInfo.from_annotation(at_host.annotation)
     if kind.annotation is PriceModel:
@@ -149,6 +149,8 @@ def read_json(file: Path) -> Any:
     """Read a file of JSON; one that is none ends the command."""
     try:
         return json.loads(file.read_bytes())
+    except OSError as error:
+        fail(f"{file}: {error.strerror}")
     except (ValueError, RecursionError):
         fail(f"{file}: it is not JSON")
 

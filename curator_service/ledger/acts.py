@@ -45,7 +45,7 @@ def list_populations(context: RequestContext) -> PopulationsAnswer:
 def create_population(
     context: RequestContext,
     name: Annotated[Name, Field(description="A name for the people, such as 'olmsted'.")],
-    adjacency: Annotated[Adjacency, Field(description="Which datasets are neighbours; fixed for good.")],
+    adjacency: Annotated[Adjacency, Field(description="Neighbour relation of datasets; fixed for good.")],
     limit: Annotated[PriceModel, Field(description="The budget.")],
     accountant: Annotated[str, Field(description="gdp, zcdp or pure; fixed for good.")] = "gdp",
     view_delta: Annotated[

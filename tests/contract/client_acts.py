@@ -180,7 +180,8 @@ class Act:
                     f"{name} : {annotation}",
                     *textwrap.wrap(text, 100, initial_indent="    ", subsequent_indent="    "),
                 ]
-            lines += ["", "Returns", "-------", returned, '"""']
+            told = textwrap.indent(textwrap.fill(self._schema(self.answer)["description"], 100), "    ")
+            lines += ["", "Returns", "-------", returned, told, '"""']
         else:
             lines[-1] += '"""'
         return textwrap.indent("\n".join(lines) + "\n", "    ")
