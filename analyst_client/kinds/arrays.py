@@ -1,6 +1,7 @@
 """Arrays of an answer: packed numbers, read and checked."""
 
-from typing import Any
+import math
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -51,3 +52,15 @@ def frozen(values: FloatArray) -> FloatArray:
     """Return the array, read-only from now on."""
     values.setflags(write=False)
     return values
+
+
+def _read_statistic(body: Fields, name: str) -> FloatArray:
+    entry = body.object("statistics").object(name)
+    shape = entry.array("shape")
+    if not all(isinstance(length, int) and length >= 0 for length in shape):
+        raise entry.fault("shape", "made of lengths")
+    return read_packed(entry, shape, math.prod(shape)).reshape(shape)
+
+
+Statistic = Annotated[FloatArray, _read_statistic]
+"""A member of a release: the statistic of its name, in the shape that the answer states."""

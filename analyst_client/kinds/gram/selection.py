@@ -6,25 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from analyst_client.kinds.gram.quote import Noise, order_terms
+from analyst_client.kinds.gram.coding import order_terms
+from analyst_client.kinds.gram.quote import Noise
 from analyst_client.kinds.gram.statistics import NoisyStatistics
 from analyst_client.schema.columns import stored_columns
 
 
 class Part(NamedTuple):
-    """Positions of a part's terms and targets in the whole release.
-
-    Attributes
-    ----------
-    features : tuple of str
-        Names.
-    terms : list of int
-        Rows of XᵀX.
-    targets : list of int
-        Columns of Xᵀy, or rows of XᵀX.
-    is_feature : bool
-        Whether the targets were features.
-    """
+    """Positions of a part's terms and targets in XᵀX and Xᵀy of the whole; a target that was a feature is in XᵀX."""
 
     features: tuple[str, ...]
     terms: list[int]
@@ -39,13 +28,7 @@ def find_part(
     targets: tuple[str, ...],
     row_map: str | None,
 ) -> Part:
-    """Find a part of a release, which may be a part of the whole itself.
-
-    Raises
-    ------
-    ValueError
-        With what would have worked.
-    """
+    """Find a part of a release, which may be a part of the whole itself. `ValueError` says what would have worked."""
     within = {*release.feature_names, *release.target_names}
     single = {column.name: column for column in whole.features}
     columns = {name: single.get(name) for name in whole.feature_names if name in within}
