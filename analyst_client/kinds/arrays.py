@@ -1,12 +1,15 @@
 """Arrays of an answer: packed numbers, read and checked."""
 
 import math
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from analyst_client.arrays import FloatArray
 from analyst_client.schema.wire import Fields, as_float
+
+Number = TypeVar("Number", np.float64, np.int64)
 
 
 def read_values(statistics: Fields, name: str, shape: list[int], size: int, packing: str = "full") -> FloatArray | None:
@@ -48,7 +51,7 @@ def unpack_symmetric(triangle: FloatArray, d: int) -> FloatArray:
     return matrix
 
 
-def frozen(values: FloatArray) -> FloatArray:
+def frozen(values: NDArray[Number]) -> NDArray[Number]:
     """Return the array, read-only from now on."""
     values.setflags(write=False)
     return values

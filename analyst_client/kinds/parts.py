@@ -26,14 +26,14 @@ class Parts(Stated):
     asked: ClassVar[str]
     """What is asked, with the parts in braces."""
     comma: ClassVar[str] = ", "
-    read_part: ClassVar[Callable[..., Part]]
+    _read_part: ClassVar[Callable[..., Part]]
     """Reads a part without its numbers, with what finds the columns that it names."""
 
     @classmethod
     def read_stated(cls, body: Fields) -> dict[str, Any]:
         """Read the parts, in the order of the answer."""
         find_column = column_finder(body)
-        parts = body.each(cls.member, lambda fields: cls.read_part(fields, find_column))
+        parts = body.each(cls.member, lambda fields: cls._read_part(fields, find_column))
         if not parts or len({part.name for part in parts}) < len(parts):
             raise body.fault(cls.member, "a list of distinct names")
         return {cls.member: parts}
@@ -86,14 +86,14 @@ class Parts(Stated):
 class PartsRelease(Parts, PublishedAnswer):
     """A release of parts."""
 
-    read_numbers: ClassVar[Callable[..., Part]]
+    _read_numbers: ClassVar[Callable[..., Part]]
     """Adds its numbers to a part, from the statistics and their noise."""
 
     @classmethod
     def read_stated(cls, body: Fields) -> dict[str, Any]:
         """Read the parts, in the order of the answer."""
         parts, statistics = super().read_stated(body)[cls.member], body.object("statistics")
-        return {cls.member: tuple(cls.read_numbers(part, statistics, body.object("noise")) for part in parts)}
+        return {cls.member: tuple(cls._read_numbers(part, statistics, body.object("noise")) for part in parts)}
 
 
 @dataclass(frozen=True, repr=False)

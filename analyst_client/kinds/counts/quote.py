@@ -16,7 +16,7 @@ class Tables(Parts):
 
     member = "tables"
     asked = "counts of {}"
-    read_part = staticmethod(read_shape)
+    _read_part = staticmethod(read_shape)
 
 
 @dataclass(frozen=True, repr=False)

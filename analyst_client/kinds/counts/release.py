@@ -24,7 +24,7 @@ class CountsRelease(Tables, PartsRelease):
     """
 
     kind = KIND
-    read_numbers = staticmethod(read_table)
+    _read_numbers = staticmethod(read_table)
     tables: tuple[Table, ...]
 
     def consistent(self) -> tuple[FloatArray, ...]:

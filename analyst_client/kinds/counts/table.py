@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,15 +12,13 @@ from analyst_client.arrays import FloatArray
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Block, Inline, Note, View, join, number, quiet, table, untrusted
 from analyst_client.display.terminal import plain
-from analyst_client.kinds.arrays import read_numbers, read_packed
+from analyst_client.kinds.arrays import frozen, read_numbers, read_packed
 from analyst_client.kinds.counts.axes import TableAxis, TableShape
 from analyst_client.kinds.counts.bins import check_part, quantile_of_bins
 from analyst_client.kinds.counts.laws import contrast_quantile, noise_quantile, noise_quantiles
 from analyst_client.level import takes_level
 from analyst_client.schema.quotes import read_deviation, read_is_laplace
 from analyst_client.schema.wire import Fields
-
-Number = TypeVar("Number", np.float64, np.int64)
 
 
 class Estimate(NamedTuple):
@@ -339,13 +337,6 @@ def check_of(of: str) -> None:
     """Refuse whatever an estimate cannot be of. Raise `ValueError`."""
     if of not in {"dataset", "population"}:
         raise ValueError("of is 'dataset' or 'population'")
-
-
-def frozen(values: NDArray[Number]) -> NDArray[Number]:
-    """Return an array of one's own, read-only."""
-    own = np.array(values)
-    own.setflags(write=False)
-    return own
 
 
 def show_table(counts: Table) -> View:

@@ -104,8 +104,8 @@ def code_target(X: Any, term: Term, columns: Sequence[Column], clip: bool) -> Fl
 def map_rows(matrix: FloatArray, terms: Sequence[Term], row_map: str | None) -> FloatArray:
     """Return the rows on which a fit is linear, of scaled terms, for the way in which the curator mapped them.
 
-    ``"unit"``: the terms beside the constant over their norm. ``"unit_xy"``: the target was divided too, so the constant
-    stands for the norm. Other maps weight rows, and change nothing here.
+    ``"unit"``: the terms beside the constant over their norm. ``"unit_xy"``: the target was divided too, so the
+    constant stands for the norm. Other maps weight rows, and change nothing here.
     """
     if row_map not in {"unit", "unit_xy"}:
         return matrix

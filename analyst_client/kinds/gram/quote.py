@@ -30,17 +30,6 @@ class Noise(NamedNoise):
     lambda_min: Deviation = None
     distribution: Distribution = "unstated"
 
-    def table(self, terms: int, targets: int, *, under: str = "") -> Table:
-        """Return the table of the noise of each statistic, under a row map where that is said."""
-        rows = [
-            ("XᵀX, diagonal", terms, self.xtx_diagonal),
-            ("XᵀX, off-diagonal", terms * (terms - 1) // 2, self.xtx_offdiagonal),
-            ("Xᵀy", terms * targets, self.xty),
-            ("yᵀy", targets, self.yty),
-            ("λ_min", 1, self.lambda_min),
-        ]
-        return list_noise(self, rows, ("statistic", "entries"), under=under, unit=", in scaled units")
-
 
 @dataclass(frozen=True, repr=False)
 class Quote(Coded, AnyQuote):
@@ -95,6 +84,18 @@ class Quote(Coded, AnyQuote):
 
     def _noise_view(self) -> tuple[Block, ...]:
         if self.steps is None:
-            return (self.noise.table(len(self.terms), len(self.targets)),)
+            return (show_noise(self.noise, len(self.terms), len(self.targets)),)
         both: tuple[Block, ...] = self.steps.list_noise(len(self.terms), len(self.targets))
         return both
+
+
+def show_noise(noise: Noise, terms: int, targets: int, *, under: str = "") -> Table:
+    """Return the table of the noise of each statistic, under a row map where that is said."""
+    rows = [
+        ("XᵀX, diagonal", terms, noise.xtx_diagonal),
+        ("XᵀX, off-diagonal", terms * (terms - 1) // 2, noise.xtx_offdiagonal),
+        ("Xᵀy", terms * targets, noise.xty),
+        ("yᵀy", targets, noise.yty),
+        ("λ_min", 1, noise.lambda_min),
+    ]
+    return list_noise(noise, rows, ("statistic", "entries"), under=under, unit=", in scaled units")

@@ -18,7 +18,7 @@ class Marginals(Parts):
     member = "marginals"
     asked = "marginals: {}"
     comma = "; "
-    read_part = staticmethod(read_item)
+    _read_part = staticmethod(read_item)
 
 
 @dataclass(frozen=True, repr=False)

@@ -56,7 +56,7 @@ class MarginalsRelease(Marginals, PartsRelease):
     """
 
     kind = KIND
-    read_numbers = staticmethod(read_marginal)
+    _read_numbers = staticmethod(read_marginal)
     marginals: tuple[Marginal, ...]
 
     @property

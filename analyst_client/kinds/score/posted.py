@@ -36,18 +36,7 @@ class Posted(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """The members of a request that decide a row's contribution and the released statistics.
-
-    Attributes
-    ----------
-    features : list
-        As on the wire.
-    target : str or dict
-    intercept : bool
-    loss : str
-    posted : Posted
-    statistics : frozenset of str
-    """
+    """The members of a request that decide a row's contribution and the released statistics, as on the wire."""
 
     features: list[Any]
     target: Any
