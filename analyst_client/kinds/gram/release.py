@@ -13,6 +13,7 @@ from analyst_client.kinds.gram.exports.moments import raw_moments
 from analyst_client.kinds.gram.exports.origin import list_origin
 from analyst_client.kinds.gram.exports.programs import Package, find_package, write_program
 from analyst_client.kinds.gram.local import MadeHere
+from analyst_client.kinds.gram.quote import show_noise
 from analyst_client.kinds.gram.row_lengths import describe_choice
 from analyst_client.kinds.gram.rows import LINEAR, asked_combinations
 from analyst_client.kinds.gram.saving import unwrap, unwrap_steps, wrap, wrap_steps
@@ -192,7 +193,7 @@ class Release(MadeHere):
         title = f"Combinations ({len(self.terms):,}) of {listed}" if self.combined else listed.capitalize()
         caption = quiet("A raw value x stands in the statistics as (x − center) / scale")
         return [
-            self.noise.table(len(self.terms), len(self.targets)),
+            show_noise(self.noise, len(self.terms), len(self.targets)),
             *map(Note, self.caveats),
             folded(title, table(caption, heads, terms, numeric=(3, 4))),
         ]

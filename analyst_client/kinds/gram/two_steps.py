@@ -27,7 +27,7 @@ import numpy as np
 
 from analyst_client.display.model import Block, Note, number
 from analyst_client.errors import RequestInvalidError
-from analyst_client.kinds.gram.quote import Quote
+from analyst_client.kinds.gram.quote import Quote, show_noise
 from analyst_client.kinds.gram.request import ReleaseRequest
 from analyst_client.kinds.gram.row_lengths import POINTS, SHARE, count_groups, spread_counts
 from analyst_client.kinds.score import NORMS
@@ -190,11 +190,11 @@ class TwoSteps:
 
     def _list_release(self, terms: int, targets: int) -> tuple[Block, ...]:
         if self.norms is None:
-            return (self.wide.noise.table(terms, targets),)
+            return (show_noise(self.wide.noise, terms, targets),)
         norm = number(self.narrow.request["rows"]["norm"])
         return (
-            self.narrow.noise.table(terms, targets, under=f"at the least, under the norm {norm} "),
-            self.wide.noise.table(terms, targets, under="at the most, under the box "),
+            show_noise(self.narrow.noise, terms, targets, under=f"at the least, under the norm {norm} "),
+            show_noise(self.wide.noise, terms, targets, under="at the most, under the box "),
             Note(
                 f"The row map is chosen in two charged steps: {SHARE:.0%} of the price buys counts of rows by "
                 f"their length, with noise of {number(self.norms.noise.norms or 0.0)} rows in each, and a published "

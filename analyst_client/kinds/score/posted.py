@@ -69,13 +69,6 @@ class ScoreNoise(NamedNoise):
     meat_offdiagonal: Deviation = None
     distribution: Distribution = "unstated"
 
-    @classmethod
-    def read_of(cls, fields: Fields, statistics: Sequence[str]) -> "ScoreNoise":
-        """Read the noise of these statistics, which were asked."""
-        read_is_laplace(fields)
-        named = {name: read_deviation(fields, name) for statistic in statistics for name in DEVIATIONS[statistic]}
-        return cls(distribution=fields.text("distribution"), **named)
-
     def table(self, directions: int) -> Table:
         """Return the table of the noise of each statistic, of so many directions."""
         rows = [
@@ -85,6 +78,13 @@ class ScoreNoise(NamedNoise):
             ("meat, off-diagonal", directions * (directions - 1) // 2, self.meat_offdiagonal),
         ]
         return list_noise(self, rows)
+
+
+def read_score_noise(fields: Fields, statistics: Sequence[str]) -> ScoreNoise:
+    """Read the noise of these statistics, which were asked."""
+    read_is_laplace(fields)
+    named = {name: read_deviation(fields, name) for statistic in statistics for name in DEVIATIONS[statistic]}
+    return ScoreNoise(distribution=fields.text("distribution"), **named)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -202,7 +202,7 @@ class PostedScore(Stated):
                 read_coefficients(request.object("coefficients"), names),
                 read_combinations(request.object("directions"), names),
             ),
-            "noise": ScoreNoise.read_of(body.object("noise"), statistics),
+            "noise": read_score_noise(body.object("noise"), statistics),
         }
 
 
