@@ -241,7 +241,20 @@ class LogisticRegression(GeneralizedFit):
         return super()._own_notes() if hasattr(self, "refined_") else ("Odds ratios are for one raw unit.",)
 
     def decision_function(self, X: Any, clip: bool | None = None) -> FloatArray:
-        """Return log odds of true, of shape (n,); NaN for a row without. See `predict`."""
+        """Return log odds of true.
+
+        Parameters
+        ----------
+        X : data frame, or array-like of shape (n, n_features_in_)
+            As for `predict`.
+        clip : bool, optional
+            As for `predict`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            NaN for a row that misses a value that a prediction needs.
+        """
         self._check_fitted()
         return self._predict(X, clip)
 
@@ -252,7 +265,20 @@ class LogisticRegression(GeneralizedFit):
         return odds
 
     def predict_proba(self, X: Any, clip: bool | None = None) -> FloatArray:
-        """Return the probabilities of false and of true, of shape (n, 2); NaN for a row without. See `predict`."""
+        """Return the probabilities of false and of true.
+
+        Parameters
+        ----------
+        X : data frame, or array-like of shape (n, n_features_in_)
+            As for `predict`.
+        clip : bool, optional
+            As for `predict`.
+
+        Returns
+        -------
+        ndarray of shape (n, 2)
+            NaN for a row that misses a value that a prediction needs.
+        """
         odds = self.decision_function(X, clip)
         return np.column_stack([sigmoid(-odds), sigmoid(odds)])
 

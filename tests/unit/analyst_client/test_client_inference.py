@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 from client_examples import noised, release_of_rows
-from sklearn.base import clone
 from statsmodels.stats.outliers_influence import variance_inflation_factor
 
 from analyst_client import (
@@ -431,24 +430,6 @@ def test_bootstrap_agrees_with_the_delta_method_where_noise_is_small() -> None:
     boot, delta = fit.conf_int(method="bootstrap"), fit.conf_int(method="delta")
     assert np.ptp(boot, axis=1) == pytest.approx(np.ptp(delta, axis=1), rel=0.1)
     assert np.array_equal(boot, fit.conf_int(method="bootstrap"))
-
-
-def test_estimators_are_scikit_learns_kind_of_objects() -> None:
-    release = noisy()
-    for estimator in (OLS(), EmpiricalBayes(), Ridge(5.0), AdaSSP()):
-        fit = estimator.fit(release)
-        copy = pickle.loads(pickle.dumps(fit))
-        assert np.array_equal(copy.conf_int(), fit.conf_int())
-        assert not hasattr(clone(fit), "results_")
-        assert repr(clone(fit)) == repr(fit)
-
-
-def test_tidy_and_glance_are_frames() -> None:
-    fit = AdaSSP().fit(noisy())
-    tidy = fit.tidy()
-    assert tidy["term"].tolist() == ["(constant)", "age", "dose", "x"]
-    assert tidy["conf_low"].to_numpy() == pytest.approx(fit.conf_int()[:, 0])
-    assert fit.glance().loc[0, "r_squared"] == pytest.approx(fit.rsquared)
 
 
 def test_the_summary_has_every_number() -> None:

@@ -1,13 +1,11 @@
 """Logistic regression from XᵀX and Xᵀy: against scikit-learn on normal features, and by its defining equations."""
 
-import pickle
 import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 from client_examples import release_of_rows
-from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression as ScikitLogistic
 
 from analyst_client import OLS, Column, EstimationError, EstimationWarning, LogisticRegression, Release
@@ -276,16 +274,6 @@ def test_one_of_several_targets_must_be_named() -> None:
         LogisticRegression().fit(release, "dose")
     with pytest.raises(ValueError, match="no target 'weight'"):
         LogisticRegression().fit(release, "weight")
-
-
-def test_estimator_is_cloned_and_pickled() -> None:
-    fit = LogisticRegression().fit(EXACT)
-    assert not hasattr(clone(fit), "coef_")
-    assert (fit.get_params(), repr(fit)) == ({"robust": None}, "LogisticRegression()")
-    with pytest.raises(ValueError, match="no parameter 'C'"):
-        fit.set_params(C=1.0)
-    copied = pickle.loads(pickle.dumps(fit))
-    assert np.array_equal(copied.predict_proba(FEATURES), fit.predict_proba(FEATURES))
 
 
 @pytest.mark.parametrize("rate", [1e-4, 0.03, 0.5, 0.9])
