@@ -83,7 +83,8 @@ from analyst_client.kinds.marginals.quote import MarginalsQuote
 from analyst_client.kinds.marginals.recentring import Recentring
 from analyst_client.kinds.marginals.release import MarginalsRelease
 from analyst_client.kinds.marginals.request import MarginalsRequest
-from analyst_client.kinds.score.quote import ScoreNoise, ScoreQuote
+from analyst_client.kinds.score.posted import ScoreNoise
+from analyst_client.kinds.score.quote import ScoreQuote
 from analyst_client.kinds.score.release import ScoreRelease
 from analyst_client.kinds.score.request import ScoreRequest
 from analyst_client.ledger.checkpoints import Checkpoint, LedgerPosition

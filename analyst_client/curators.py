@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Any, Unpack
+from typing import Any, Generic, TypeVar, Unpack, overload
 
-from analyst_client.client import CuratorClient
+from analyst_client.client import CuratorClient, showing_places
 from analyst_client.errors import (
     CuratorError,
     RequestInvalidError,
@@ -14,14 +14,17 @@ from analyst_client.errors import (
     TransportError,
     UselessRequestError,
 )
-from analyst_client.kinds.gram.quote import Quote
+from analyst_client.kinds.base import Answered_co, Request
 from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.gram.request import Asked, ReleaseOptions
 from analyst_client.schema.accounts import Reservation
+from analyst_client.schema.answers import Answer
+from analyst_client.schema.quotes import AnyQuote
 from analyst_client.schema.requests import choose_key
-from analyst_client.terms.formulas import Model
+from analyst_client.terms.formulas import Model, ReadModel
 
 RESERVED_FOR_S = 3600
+Bought = TypeVar("Bought", bound=Answer)
 
 
 class Curators:
@@ -66,6 +69,7 @@ class Curators:
             for client in self.clients.values():
                 stack.callback(client.close)
 
+    @overload
     def plan(
         self,
         dataset: str | Mapping[str, str],
@@ -73,15 +77,29 @@ class Curators:
         *,
         each: Mapping[str, ReleaseOptions] | None = None,
         **options: Unpack[ReleaseOptions],
-    ) -> "PurchasePlan":
+    ) -> "PurchasePlan[Release]": ...
+
+    @overload
+    def plan(
+        self, dataset: str | Mapping[str, str], request: Request[Answered_co, AnyQuote], /
+    ) -> "PurchasePlan[Answered_co]": ...
+
+    def plan(
+        self,
+        dataset: str | Mapping[str, str],
+        features: Asked | Request[Any, Any],
+        *,
+        each: Mapping[str, ReleaseOptions] | None = None,
+        **options: Unpack[ReleaseOptions],
+    ) -> "PurchasePlan[Any]":
         """Ask every curator for a quote, for free, and return the requests with their costs.
 
         Parameters
         ----------
         dataset : str or mapping of str to str
             The dataset's name, or its name at each curator.
-        features : sequence, str or Model
-            Columns that explain, or a formula, the same at each curator.
+        features : sequence, str, Model or a request
+            Columns that explain, a formula, or a whole request of any kind, the same at each curator.
         each : mapping of str to dict, optional
             Options that differ at a curator, such as ``{"north": {"epsilon": 0.5}}``.
         **options
@@ -111,7 +129,7 @@ class Curators:
         asked_of = [(id(self.clients[name]), datasets[name]) for name in datasets]
         if len(set(asked_of)) < len(asked_of):
             raise ValueError("one curator's dataset stands under two names: it would be the same release twice")
-        whole: Asked = features if isinstance(features, str | Model) else tuple(features)
+        whole = features if isinstance(features, str | Model | Request) else tuple(features)
         purchases = []
         for name in (name for name in self.clients if name in datasets):
             asked: ReleaseOptions = {**options, **(each or {}).get(name, {})}
@@ -119,7 +137,7 @@ class Curators:
                 client = self.clients[name]
                 request, model = client._read(datasets[name], whole, asked)
                 quote: Any = client._judged(datasets[name], request, client._ask_quote(datasets[name], request, model))
-            purchases.append(_Purchase(name, self.clients[name], datasets[name], whole, asked, quote))
+            purchases.append(_Purchase(name, client, datasets[name], request, model, quote))
         return PurchasePlan(tuple(purchases))
 
 
@@ -130,9 +148,9 @@ class _Purchase:
     name: str
     client: CuratorClient
     dataset: str
-    features: Asked
-    options: ReleaseOptions
-    quote: Quote
+    request: Any
+    model: ReadModel | None
+    quote: AnyQuote
     key: str = field(default_factory=lambda: choose_key(None))
     reservation_key: str = field(default_factory=lambda: choose_key(None))
     reservation: Reservation | None = None
@@ -140,13 +158,13 @@ class _Purchase:
     may_hold: bool = False
     was_sent: bool = False
     paying_reservation: str | None = None
-    release: Release | None = None
+    release: Any = None
 
     @property
     def is_free(self) -> bool:
         """True if a stored release answers the request, so that nothing must be reserved."""
         stored = self.quote.stored_release is not None or self.quote.derivable_from is not None
-        return stored and not self.options.get("fresh", False)
+        return stored and not self.request.members.get("fresh", False)
 
     def reserve(self, expires_in_s: int) -> None:
         """Hold the cost, where there is one, where nothing is held, and where the curator offers it.
@@ -155,13 +173,10 @@ class _Purchase:
         """
         if self.was_sent or self.reservation is not None or self.is_free:
             return
-        if self.options.get("reservation") is not None:
+        asked = self.request.members
+        if "reservation" in asked:
             return  # the analyst's own is charged
-        price: dict[str, Any] = {
-            name: self.options[name]
-            for name in ("epsilon", "delta", "mu", "rho", "project")
-            if self.options.get(name) is not None
-        }
+        price = {**asked["price"], "project": asked.get("project")}
         self.held_for_s = self.held_for_s or expires_in_s  # a key goes with one request
         self.may_hold = True
         try:
@@ -187,13 +202,13 @@ class _Purchase:
                 self.client.close_reservation(self.reservation.id)
         self._forget_reservation()
 
-    def buy(self, expires_in_s: int) -> Release:
+    def buy(self, expires_in_s: int) -> Any:
         """Request the release, or fetch what an earlier attempt was charged for."""
         if self.release is None:
             try:
                 self.release = self._send()
             except ReservationEndedError:
-                if self.options.get("reservation") is not None:
+                if "reservation" in self.request.members:
                     raise
                 # Nothing was charged with this key, or the answer would have come.
                 self._forget_reservation()
@@ -202,28 +217,22 @@ class _Purchase:
                 self.release = self._send()
         return self.release
 
-    def _send(self) -> Release:
+    def _send(self) -> Any:
         """Send the request, the same each time, as its key goes with no other."""
         if not self.was_sent:
             self.was_sent, self.paying_reservation = True, None if self.reservation is None else self.reservation.id
-        options = self.options.copy()
+        asked = self.request
         if self.paying_reservation is not None:
-            options["reservation"] = self.paying_reservation
-            options.pop("project", None)  # the reservation's counts
-        return self.client.release(
-            self.dataset,
-            self.features,
-            idempotency_key=self.key,
-            even_so=True,  # the plan's own quote was judged
-            **options,
-        )
+            asked = replace(asked, reservation=self.paying_reservation, project=None)  # the reservation's counts
+        with showing_places(self.model):  # the plan's own quote was judged
+            return self.client.release(self.dataset, asked, idempotency_key=self.key, even_so=True)
 
     def _forget_reservation(self) -> None:
         self.reservation, self.reservation_key = None, choose_key(None)
         self.held_for_s, self.may_hold = None, False
 
 
-class PurchasePlan:
+class PurchasePlan(Generic[Bought]):
     """Requests to several curators, with their costs; nothing is spent until `buy`.
 
     Parameters
@@ -233,7 +242,7 @@ class PurchasePlan:
 
     Attributes
     ----------
-    quotes : dict of str to Quote
+    quotes : dict of str to Quote, or to that of another kind
         By the curator's name.
     """
 
@@ -255,7 +264,7 @@ class PurchasePlan:
         """True if every curator's budget sufficed at the time of the quote."""
         return all(purchase.is_free or purchase.quote.affordable for purchase in self._purchases)
 
-    def buy(self, *, expires_in_s: int = RESERVED_FOR_S, even_so: bool = False) -> dict[str, Release]:
+    def buy(self, *, expires_in_s: int = RESERVED_FOR_S, even_so: bool = False) -> dict[str, Bought]:
         """Reserve the cost at every curator that takes reservations, then request at each, and give back the rest.
 
         When a curator refuses to reserve, what others hold is given back, and nothing was charged. When a request
@@ -271,7 +280,7 @@ class PurchasePlan:
 
         Returns
         -------
-        dict of str to Release
+        dict of str to Release, or to a release of the kind that was asked
             By the curator's name; ``list(releases.values())`` is what an estimator takes.
 
         Raises
@@ -298,7 +307,7 @@ class PurchasePlan:
         return self.bought
 
     @property
-    def bought(self) -> dict[str, Release]:
+    def bought(self) -> dict[str, Bought]:
         """Releases that were made so far, by the curator's name."""
         return {purchase.name: purchase.release for purchase in self._purchases if purchase.release is not None}
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from analyst_client import Noise, Refinement, RefinementRules, Release
 from analyst_client.kinds.score import MEAT, NORMS, SCORE
-from analyst_client.kinds.score.quote import ScoreNoise
+from analyst_client.kinds.score.posted import ScoreNoise
 from analyst_client.kinds.score.release import NORM_EDGES, ScoreRelease
 from analyst_client.refinement.practice import residuals, within
 from analyst_client.refinement.problem import Field, Problem

@@ -1,11 +1,15 @@
 """Arrays of an answer: packed numbers, read and checked."""
 
-from typing import Any
+import math
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from analyst_client.arrays import FloatArray
 from analyst_client.schema.wire import Fields, as_float
+
+Number = TypeVar("Number", np.float64, np.int64)
 
 
 def read_values(statistics: Fields, name: str, shape: list[int], size: int, packing: str = "full") -> FloatArray | None:
@@ -47,7 +51,19 @@ def unpack_symmetric(triangle: FloatArray, d: int) -> FloatArray:
     return matrix
 
 
-def frozen(values: FloatArray) -> FloatArray:
+def frozen(values: NDArray[Number]) -> NDArray[Number]:
     """Return the array, read-only from now on."""
     values.setflags(write=False)
     return values
+
+
+def _read_statistic(body: Fields, name: str) -> FloatArray:
+    entry = body.object("statistics").object(name)
+    shape = entry.array("shape")
+    if not all(isinstance(length, int) and length >= 0 for length in shape):
+        raise entry.fault("shape", "made of lengths")
+    return read_packed(entry, shape, math.prod(shape)).reshape(shape)
+
+
+Statistic = Annotated[FloatArray, _read_statistic]
+"""A member of a release: the statistic of its name, in the shape that the answer states."""

@@ -22,11 +22,7 @@ class Combinations:
 
     Equal weights are equal values of this class, in whatever bits and order they were stated.
 
-    Attributes
-    ----------
-    numbers : dict of str to tuple of int
-        k numbers by the name of a term.
-    bits : int
+    `numbers` has k of them by the name of a term.
     """
 
     numbers: dict[str, tuple[int, ...]]
@@ -50,24 +46,10 @@ class Combinations:
     def nearest(
         cls, weights: Mapping[str, Sequence[float]], what: str, *, norm: float = 1.0, bits: int = BITS_MAX
     ) -> "Combinations":
-        """Round weights, divided by a norm, to as many bits as can be posted.
+        """Round weights, divided by a norm, to as many bits as can be posted, from 0 to 30.
 
-        Parameters
-        ----------
-        weights : mapping of str to sequence of float
-            As many for each term; a term that is left out has zeros.
-        what : str
-            Name of the argument, for messages.
-        norm : float
-            Divides every weight.
-        bits : int
-            Most binary digits behind the point, from 0 to 30.
-
-        Raises
-        ------
-        ValueError
-            When there are no weights, or not as many for each term, or one is no finite number, or they are too large
-            or too small to be posted.
+        Each term has as many; one that is left out has zeros. Raise `ValueError`, which names `what` they are, when
+        there are none, or not as many for each term, or one is not finite, too large or too small to be posted.
 
         Examples
         --------
@@ -140,15 +122,9 @@ def _most_bits(scaled: FloatArray, what: str, most: int) -> int:
 
 
 def read_combinations(fields: Fields, names: Sequence[str], count: int | None = None) -> Combinations:
-    """Read combinations of terms of these names from an answer; raise `ServiceError` on wrong ones.
+    """Read ``bits`` and ``matrix`` of k combinations of terms of these names; raise `ServiceError` on wrong ones.
 
-    Parameters
-    ----------
-    fields : Fields
-        With the members ``bits`` and ``matrix``.
-    names : sequence of str
-    count : int, optional
-        k, where something else of the answer says it.
+    `count` is k, where something else of the answer says it.
     """
     rows = fields.object("matrix").members
     lengths = {len(row) if isinstance(row, list) else 0 for row in rows.values()} | ({count} if count else set())

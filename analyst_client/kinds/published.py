@@ -3,17 +3,18 @@
 import os
 import re
 import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from analyst_client.display.displayable import Displayable
-from analyst_client.display.model import Block, Inline, View, code, facts, join, quiet, untrusted
+from analyst_client.display.model import Block, Inline, View, code, facts, join
 from analyst_client.display.terminal import plain
 from analyst_client.errors import ReceiptInvalidError, ServiceError
 from analyst_client.ledger.files import replace_file
 from analyst_client.ledger.verification import Verification, read_trusted_keys, verify_answer
 from analyst_client.schema.amounts import Cost, write_cost
+from analyst_client.schema.answers import Stated
 from analyst_client.schema.quotes import list_request
 from analyst_client.schema.reading import read_members
 from analyst_client.schema.receipts import Receipt, fold_receipt
@@ -28,8 +29,10 @@ ANSWERS = {
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class PublishedAnswer(Displayable):
+class PublishedAnswer(Stated):
     """Everything of an answer beside its statistics, whatever its kind; two are equal when their texts are.
+
+    A kind derives its releases from it, with its statistics as fields that are read by their annotations.
 
     Attributes
     ----------
@@ -46,7 +49,8 @@ class PublishedAnswer(Displayable):
     derived_from : str or None
     """
 
-    _kind: ClassVar[str]
+    kind: ClassVar[str]
+    """Name of the kind on the wire."""
     text: str
     id: str
     dataset: str
@@ -64,25 +68,52 @@ class PublishedAnswer(Displayable):
     def __repr__(self) -> str:
         """Show what was asked, and its cost."""
         cost = "" if self.cost is None else f", epsilon={self.cost.epsilon:.4g}, delta={self.cost.delta:.4g}"
-        return plain(f"<{type(self).__name__} {self.id} of {self.dataset!r}: {self._title}{cost}>")
+        return plain(f"<{type(self).__name__} {self._name} of {self.dataset!r}: {self._title}{cost}>")
 
     def __hash__(self) -> int:
         """Hash the exact text."""
         return hash(self.text)
 
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """Pickle the text and the order: read anew, the arrays are read-only again."""
+        return _read_in_order, (type(self), self._saved_text, self.answer, self.order)
+
+    @property
+    def _name(self) -> str:
+        """Name the release in `repr`."""
+        return self.id
+
     @property
     def _title(self) -> str:
         """Say in a few words what was asked."""
-        return str(self.request.get("kind"))
+        return self.kind
 
-    def _show(self, title: str, *blocks: Block) -> View:
-        """Show what was asked under a title, blocks of the kind's own, and the receipt."""
-        stated = list_published(self)
-        if self.cost is not None:
-            stated.append(("cost", write_cost(self.cost)))
-        caption = join("Release ", untrusted(title), quiet(" of "), untrusted(self.dataset))
+    def _view(self) -> View:
+        """Show what was asked, blocks of the kind's own, and the receipt."""
+        stated = [*self._list_origin(), *self._list_costs(), *list_request(self.request)]
         receipt = [] if self.receipt is None else [fold_receipt(self.receipt)]
-        return (facts(caption, stated + list_request(self.request)), *blocks, *receipt)
+        return (facts(join("Release ", self._caption()), stated + self._list_choices()), *self._blocks(), *receipt)
+
+    def _list_origin(self) -> list[tuple[Inline, Inline]]:
+        """Return where an answer comes from."""
+        stated: list[tuple[Inline, Inline]] = [("id", code(self.id))]
+        if self.created_at is not None:
+            stated.append(("made at", self.created_at))
+        if self.answer is not None:
+            stated.append(("answer", ANSWERS.get(self.answer, self.answer)))
+        if self.derived_from is not None:
+            stated.append(("derived from", code(self.derived_from)))
+        return stated
+
+    def _list_costs(self) -> list[tuple[Inline, Inline]]:
+        return [] if self.cost is None else [("cost", write_cost(self.cost))]
+
+    def _list_choices(self) -> list[tuple[Inline, Inline]]:
+        return []
+
+    def _blocks(self) -> Sequence[Block]:
+        """Return the tables of the kind's own."""
+        return ()
 
     @property
     def _signed_texts(self) -> tuple[str, ...]:
@@ -116,14 +147,9 @@ class PublishedAnswer(Displayable):
             When the text is not a release of this kind: a member, a shape or a number is wrong.
         """
         body = Fields(parse_json(text))
-        if body.text("kind") != cls._kind:
-            raise body.fault("kind", f"{cls._kind!r}, the kind of this release")
-        return cls(**cls._read_statistics(body), **read_published(body, text, answer))
-
-    @classmethod
-    def _read_statistics(cls, body: Fields) -> dict[str, Any]:
-        """Read what a kind has beside, by the names of its own members."""
-        raise NotImplementedError
+        if body.text("kind") != cls.kind:
+            raise body.fault("kind", f"{cls.kind!r}, the kind of this release")
+        return cls(**read_members(cls, body, text=text, answer=answer, **cls.read_stated(body)))
 
     def verify(self, *keys: "str | os.PathLike[str]") -> Verification:
         """Check this release against the ledger entry that it carries; see `analyst_client.verify`.
@@ -193,21 +219,8 @@ class PublishedAnswer(Displayable):
         return release
 
 
-def read_published(body: Fields, text: str, answer: str | None) -> dict[str, Any]:
-    """Read what an answer of any kind has, by the names of `PublishedAnswer`."""
-    return read_members(PublishedAnswer, body, text=text, answer=answer)
-
-
-def list_published(release: PublishedAnswer) -> list[tuple[Inline, Inline]]:
-    """Return where an answer comes from."""
-    stated: list[tuple[Inline, Inline]] = [("id", code(release.id))]
-    if release.created_at is not None:
-        stated.append(("made at", release.created_at))
-    if release.answer is not None:
-        stated.append(("answer", ANSWERS.get(release.answer, release.answer)))
-    if release.derived_from is not None:
-        stated.append(("derived from", code(release.derived_from)))
-    return stated
+def _read_in_order(of: type[PublishedAnswer], text: str, answer: str | None, order: Any) -> PublishedAnswer:
+    return of.from_text(text, answer).in_order(order)
 
 
 def recovery_hint(text: str) -> str:

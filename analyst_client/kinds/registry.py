@@ -1,30 +1,42 @@
 """The kinds of release that this client knows. A new one is a folder here, and its line in `_KINDS`."""
 
+from typing import Any
+
 from analyst_client.error_base import ServiceError
-from analyst_client.kinds.base import Kind
-from analyst_client.kinds.counts.kind import COUNTS
+from analyst_client.kinds.base import Kind, OwnKind
+from analyst_client.kinds.counts import KIND as COUNTS
 from analyst_client.kinds.gram.kind import GRAM
-from analyst_client.kinds.marginals.kind import MARGINALS
-from analyst_client.kinds.score.kind import SCORE
+from analyst_client.kinds.marginals import KIND as MARGINALS
+from analyst_client.kinds.request import PricedRequest
+from analyst_client.kinds.score import KIND as SCORE
 from analyst_client.schema.answers import Answer
 from analyst_client.schema.quotes import AnyQuote
 from analyst_client.schema.wire import Fields, parse_json
 
-_KINDS: dict[str, Kind] = {kind.name: kind for kind in (GRAM, COUNTS, MARGINALS, SCORE)}
+_KINDS: dict[str, Kind] = {
+    kind.name: kind
+    for kind in (
+        GRAM,
+        OwnKind(COUNTS, "CountsRequest"),
+        OwnKind(MARGINALS, "MarginalsRequest"),
+        OwnKind(SCORE, "ScoreRequest"),
+    )
+}
 
 
-def register(kind: Kind) -> None:
-    """Add a kind from outside of this package.
+def register(kind: type[PricedRequest[Any, Any]] | Kind) -> None:
+    """Add a kind from outside of this package: the class of its requests, or a `Kind` that has files of its own.
 
     Raises
     ------
     ValueError
         When its name, or one of its files, is another kind's.
     """
+    added = kind if isinstance(kind, Kind) else Kind(kind)
     taken = {name for known in _KINDS.values() for name in (known.name, *known.saved_names)}
-    if clash := taken & {kind.name, *kind.saved_names}:
+    if clash := taken & {added.name, *added.saved_names}:
         raise ValueError(f"there is a kind {', '.join(sorted(clash))} already")
-    _KINDS[kind.name] = kind
+    _KINDS[added.name] = added
 
 
 def kinds() -> tuple[str, ...]:
@@ -33,19 +45,9 @@ def kinds() -> tuple[str, ...]:
 
 
 def read_answer(text: str, answered: str | None = None) -> Answer:
-    """Read the text of an answer by its kind.
+    """Read the text of an answer by its kind; `answered` is the header ``Curator-Answer``.
 
-    Parameters
-    ----------
-    text : str
-        Body of the answer.
-    answered : str, optional
-        The header ``Curator-Answer``.
-
-    Raises
-    ------
-    ServiceError
-        When the text is no release, or one of an unknown kind.
+    Raise `ServiceError` when the text is no release, or one of an unknown kind.
 
     Examples
     --------
@@ -65,7 +67,7 @@ def read_quote(fields: Fields) -> AnyQuote:
 
 def read_saved(text: str) -> Answer:
     """Read a saved file: what a curator answered, or what this client cut out of it."""
-    return _kind_of(Fields(parse_json(text)), saved=True).read_saved(text)
+    return _kind_of(Fields(parse_json(text)), saved=True).read_answer(text)
 
 
 def find_wholes(body: Fields) -> tuple[str, ...]:

@@ -1,9 +1,12 @@
-"""Answers: members that a release of any kind has, with any statistics."""
+"""Answers: members that a release of any kind has, with any statistics, and what its quote has in common with it."""
 
 import os
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
+from analyst_client.display.displayable import Displayable
+from analyst_client.display.model import Inline, join, quiet, untrusted
 from analyst_client.schema.receipts import Receipt
+from analyst_client.schema.wire import Fields
 
 
 class Answer(Protocol):
@@ -40,3 +43,45 @@ class Answer(Protocol):
 
     def save(self, path: "str | os.PathLike[str]") -> None:
         """Write the exact text to a file, whole or not at all."""
+
+
+class Stated(Displayable):
+    """What the quotes and the releases of a kind have in common: how it reads them, and the order of their parts."""
+
+    dataset: str
+
+    @classmethod
+    def read_stated(cls, body: Fields) -> dict[str, Any]:
+        """Read the members that no annotation reads, by name. Raise `ServiceError` on a wrong one."""
+        return {}
+
+    @property
+    def order(self) -> Any:
+        """The order of columns, or of other parts, as `in_order` takes it."""
+        return ()
+
+    def in_order(self, order: Any) -> Self:
+        """Return this with its parts in an order that it, or `find_order`, has stated."""
+        return self
+
+    def find_order(self, request: Any) -> Any:
+        """Return the order of a request of the kind. Raise `ServiceError` when this is of something else."""
+        return self.order
+
+    def arranged_as(self, request: Any) -> Self:
+        """Return this in the order of a request of the kind. Raise `ServiceError` when it is of something else."""
+        return self.in_order(self.find_order(request))
+
+    @property
+    def _title(self) -> str:
+        """The parts or the model, in a few words."""
+        raise NotImplementedError
+
+    @property
+    def _asked(self) -> str:
+        """All that is asked, in a few words."""
+        return self._title
+
+    def _caption(self) -> Inline:
+        """Say what is asked, and of what dataset."""
+        return join(untrusted(self._asked), quiet(" of "), untrusted(self.dataset))

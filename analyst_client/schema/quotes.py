@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Protocol
+from dataclasses import fields as members_of
+from typing import Annotated, Any, Protocol, Self
 
-from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import (
     Block,
     Inline,
+    Table,
     View,
     aligned,
     code,
@@ -24,6 +25,7 @@ from analyst_client.display.model import (
 )
 from analyst_client.display.terminal import plain
 from analyst_client.schema.amounts import Cost, write_cost
+from analyst_client.schema.answers import Stated
 from analyst_client.schema.columns import Column
 from analyst_client.schema.reading import LOCAL, Readable, read_members
 from analyst_client.schema.wire import Fields
@@ -63,27 +65,71 @@ class StatedNoise(Protocol):
     def sd(self) -> Mapping[str, float]: ...  # noqa: D102 -- see the class
 
 
+def find_deviation(noise: Fields, name: str) -> float | None:
+    """Read the standard deviation of the noise of a statistic; None where it was not asked."""
+    deviation = noise.object("sd").optional(name, noise.object("sd").number)
+    if deviation is not None and deviation < 0.0:
+        raise noise.fault("sd", "free of negative numbers")
+    return deviation
+
+
+def read_deviation(noise: Fields, name: str) -> float:
+    """Read the standard deviation of the noise of a statistic that was asked."""
+    deviation = find_deviation(noise, name)
+    if deviation is None:
+        raise noise.object("sd").fault(name, "a number")
+    return deviation
+
+
+def _read_deviations(noise: Fields, member: str) -> dict[str, float]:
+    return {name: read_deviation(noise, name) for name in noise.mapping(member)}
+
+
 @dataclass(frozen=True)
-class StatisticNoise:
+class StatisticNoise(Readable):
     """Standard deviation of the noise of each released statistic, by its name."""
 
     distribution: str
-    sd: Mapping[str, float]
-
-    @classmethod
-    def read(cls, fields: Fields, names: Iterable[str]) -> "StatisticNoise":
-        """Read the noise of these statistics from an answer."""
-        deviations = read_deviations(fields, names)
-        return cls(fields.text("distribution"), deviations)
+    sd: Annotated[Mapping[str, float], _read_deviations]
 
 
-def read_deviations(noise: Fields, names: Iterable[str]) -> dict[str, float]:
-    """Read the standard deviations of the noise of these statistics."""
-    sd = noise.object("sd")
-    deviations = {name: sd.number(name) for name in names}
-    if any(value < 0.0 for value in deviations.values()):
-        raise noise.fault("sd", "free of negative numbers")
-    return deviations
+Distribution = Annotated[str, Fields.text]
+Deviation = Annotated[float | None, find_deviation]
+
+
+@dataclass(frozen=True)
+class NamedNoise(Readable):
+    """Noise of statistics that are members of a `Deviation` each, beside the `distribution`."""
+
+    @property
+    def sd(self) -> dict[str, float]:
+        """Standard deviations of the statistics that were asked, by name."""
+        stated = {one.name: getattr(self, one.name) for one in members_of(self) if one.name != "distribution"}
+        return {name: sd for name, sd in stated.items() if sd is not None}
+
+
+def read_is_laplace(noise: Fields) -> bool:
+    """Read whether noise is Laplace, or Gaussian. Raise `ServiceError` on any other."""
+    distribution = noise.text("distribution")
+    if distribution not in {"discrete_gaussian", "discrete_laplace"}:
+        raise noise.fault("distribution", "a law that this version knows: a newer one may know more")
+    return distribution == "discrete_laplace"
+
+
+def list_noise(
+    noise: "StatedNoise",
+    rows: Iterable[tuple[str, int, float | None]],
+    heads: tuple[str, str] = ("statistic", "numbers"),
+    *,
+    under: str = "",
+    unit: str = "",
+) -> Table:
+    """Return the table of the noise of statistics: of each its name, how many numbers it has, and their deviation."""
+    stated = [(untrusted(name), f"{count:,}", sd) for name, count, sd in rows if sd is not None]
+    shown = aligned([sd for *_, sd in stated])
+    caption = join("Noise ", under, quiet("(", untrusted(noise.distribution), unit, ")"))
+    cells = [(name, count, sd) for (name, count, _), sd in zip(stated, shown, strict=True)]
+    return table(caption, (*heads, "standard deviation"), cells, numeric=(1, 2))
 
 
 def _read_time(fields: Fields, name: str) -> float:
@@ -100,8 +146,12 @@ def _read_size(fields: Fields, name: str) -> int:
     return size
 
 
+def _read_noise(fields: Fields, name: str) -> StatedNoise:
+    return StatisticNoise.read(fields.object(name))
+
+
 @dataclass(frozen=True, repr=False)
-class AnyQuote(Displayable):
+class AnyQuote(Stated):
     """Cost and noise of a request of any kind. Free: no row was read.
 
     Attributes
@@ -112,7 +162,7 @@ class AnyQuote(Displayable):
     request : dict
         The request with every default filled in.
     noise : StatedNoise
-        A kind may have a class of its own for it.
+        Standard deviations by statistic, `sd`, and their `distribution`; a kind may have a class of its own for it.
     affordable : bool
         Whether the budget would suffice now.
     pass_over_rows : bool
@@ -138,7 +188,7 @@ class AnyQuote(Displayable):
     dataset: str
     kind: str
     request: dict[str, Any]
-    noise: StatedNoise
+    noise: Annotated[StatedNoise, _read_noise]
     cost: Cost
     affordable: bool
     pass_over_rows: bool
@@ -170,15 +220,11 @@ class AnyQuote(Displayable):
         """Show what is asked, and its cost."""
         cost = f"epsilon={number(self.cost.epsilon)}, delta={number(self.cost.delta)}"
         share = f"{percent(self.cost.share_of_budget)} of the budget"
-        return plain(f"<Quote for {self.dataset!r}: {self._asked()}, {cost}, {share}>")
+        return plain(f"<Quote for {self.dataset!r}: {self._asked}, {cost}, {share}>")
 
-    def _asked(self) -> str:
-        """Say in a few words what is asked."""
+    @property
+    def _title(self) -> str:
         return self.kind
-
-    def _caption(self) -> Inline:
-        """Return the request in words, and its dataset."""
-        return join(untrusted(self._asked()), quiet(" of "), untrusted(self.dataset))
 
     def _request_shown(self) -> Mapping[str, Any]:
         """Return the members of the request that decide what is released."""
@@ -194,16 +240,10 @@ class AnyQuote(Displayable):
     def _view(self) -> View:
         return show_quote(self)
 
-
-def read_quote(fields: Fields, noise: StatedNoise) -> dict[str, Any]:
-    """Read what a quote of any kind has beside its noise, by the names of `AnyQuote`."""
-    return read_members(AnyQuote, fields, noise=noise)
-
-
-def parts_of_shares(request: Mapping[str, Any], count: int) -> tuple[float, ...]:
-    """Return the parts of ε of a request whose shares are a list; they sum to 1."""
-    shares = request.get("shares") or [1.0] * count
-    return tuple(share / sum(shares) for share in shares)
+    @classmethod
+    def read(cls, fields: Fields) -> Self:
+        """Read from an answer. Raise `ServiceError` when a member is missing or wrong."""
+        return cls(**read_members(cls, fields, **cls.read_stated(fields)))
 
 
 @dataclass(frozen=True)

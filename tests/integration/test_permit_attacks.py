@@ -323,7 +323,7 @@ def _warm(world: World, who: str) -> Any:
 
 class TestAfterTheEnd:
     def test_what_a_reservation_held_goes_back(self, now: World) -> None:
-        """docs/permits.md: "what a job or a reservation held goes back to the account"."""
+        """docs/permits.md: "held amounts of jobs and reservations go back to the account"."""
         world = now
         permit = world.permit()
         asked = {"price": {"mu": 0.1}, "expires_in_s": 86400, "project": "kidney"}

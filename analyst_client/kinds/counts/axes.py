@@ -1,14 +1,12 @@
 """Axes of tables: as they are asked, and as they are answered."""
 
-import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
-from analyst_client.error_base import ServiceError
-from analyst_client.schema.columns import Column, DerivedColumn
+from analyst_client.schema.columns import Column
 from analyst_client.schema.wire import Fields
 from analyst_client.terms.expression import Expression, as_expression
 from analyst_client.terms.matching import names_column
@@ -145,12 +143,6 @@ class TableAxis:
             cells[-1] = cells[-1][:-1] + "]" if closed else cells[-1]
         return (*cells, MISSING) if self.missing else tuple(cells)
 
-    @property
-    def as_asked(self) -> Axis:
-        """The axis of a request that it answers."""
-        computed = self.column.expression if isinstance(self.column, DerivedColumn) else self.name
-        return Axis(computed, self.edges, missing=self.missing)
-
 
 @dataclass(frozen=True)
 class TableShape:
@@ -180,91 +172,41 @@ class TableShape:
         """
         return " × ".join(axis.name for axis in self.axes) or "all rows in cells"
 
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Columns, one for each axis."""
+        return tuple(axis.column for axis in self.axes)
 
-def read_columns(body: Fields) -> Callable[[Fields, str, Any], Column]:
-    """Read the columns that an answer lists, declared and computed; return what finds the one that a member names."""
-    columns = {column.name: column for column in body.each("columns", Column.read)}
-    derived: dict[str, str] = {}
-    if body.has("derived"):
-        found = body.each("derived", lambda fields: DerivedColumn.read_of(fields, columns))
-        derived = {json.dumps(column.expression.to_json()): column.name for column in found}
-        columns = columns | {column.name: column for column in found}
+    def arranged(self, order: Sequence[int]) -> Self:
+        """Return this table with its axes in another order, each by its place here."""
+        return replace(self, axes=tuple(self.axes[j] for j in order))
 
-    def find_column(fields: Fields, member: str, stated: Any) -> Column:
-        name = stated if isinstance(stated, str) else derived.get(json.dumps(stated), "")
-        if name not in columns:
-            raise fields.fault(member, "one of the listed columns")
-        return columns[name]
-
-    return find_column
+    def places_of(self, asked: Sequence[Axis]) -> tuple[int, ...] | None:
+        """Return the places of the axes that were asked; None where this is another table."""
+        order = tuple(j for axis in asked for j, other in enumerate(self.axes) if axis.is_answered_by(other))
+        return order if len(order) == len(asked) == len(self.axes) else None
 
 
-def read_shapes(body: Fields) -> tuple[TableShape, ...]:
-    """Read the tables of an answer or a quote, in its order, with the columns on their axes."""
-    find_column = read_columns(body)
+def read_shape(fields: Fields, find_column: Callable[[Fields, str, Any], Column]) -> TableShape:
+    """Read a table of an answer or a quote, with the columns on its axes."""
 
     def read_axis(fields: Fields) -> TableAxis:
         column = find_column(fields, "column", fields.members.get("column"))
         edges: tuple[float, ...] | None = None
         if column.type == "numeric":
-            given = fields.array("edges")
-            edges = tuple(fields_number(fields, value) for value in given)
+            edges = tuple(Fields({"edges": edge}, fields.where).number("edges") for edge in fields.array("edges"))
             if not are_edges(edges):
                 raise fields.fault("edges", "at least two numbers that increase")
         elif fields.texts("cells") != column.levels:
             raise fields.fault("cells", "the levels of the column")
         return TableAxis(column, edges, fields.flag("missing"))
 
-    def read_shape(fields: Fields) -> TableShape:
-        shape = TableShape(fields.text("name"), fields.each("axes", read_axis))
-        if len({axis.name for axis in shape.axes}) < len(shape.axes):
-            raise fields.fault("axes", "made of distinct columns")
-        return shape
-
-    shapes = body.each("tables", read_shape)
-    if len({shape.name for shape in shapes}) < len(shapes):
-        raise body.fault("tables", "a list of distinct names")
-    return shapes
-
-
-def read_is_laplace(noise: Fields) -> bool:
-    """Read whether noise is Laplace, or Gaussian. Raise `ServiceError` on any other."""
-    distribution = noise.text("distribution")
-    if distribution not in {"discrete_gaussian", "discrete_laplace"}:
-        raise noise.fault("distribution", "a law that this version knows: a newer one may know more")
-    return distribution == "discrete_laplace"
-
-
-def fields_number(fields: Fields, value: Any) -> float:
-    """Read a number of an array."""
-    return Fields({"edges": value}, fields.where).number("edges")
+    shape = TableShape(fields.text("name"), fields.each("axes", read_axis))
+    if len({axis.name for axis in shape.axes}) < len(shape.axes):
+        raise fields.fault("axes", "made of distinct columns")
+    return shape
 
 
 def are_edges(edges: Sequence[float]) -> bool:
     """Return whether numbers are edges of bins."""
     return len(edges) >= 2 and all(map(math.isfinite, edges)) and all(low < high for low, high in pairwise(edges))
-
-
-def match_tables(asked: Sequence[Sequence[Axis]], answered: Sequence[TableShape]) -> list[tuple[int, tuple[int, ...]]]:
-    """Return for each table that was asked its place among those of an answer, and the places of its axes there.
-
-    Raises
-    ------
-    ServiceError
-        When other tables were answered.
-    """
-    left = dict(enumerate(answered))
-    found = {}
-    # Axes with edges of their own go first: else an axis of equal bins could take their answer.
-    for number, axes in sorted(enumerate(asked), key=lambda one: sum(axis.bins is not None for axis in one[1])):
-        for place, shape in left.items():
-            order = tuple(j for axis in axes for j, other in enumerate(shape.axes) if axis.is_answered_by(other))
-            if len(order) == len(axes) == len(shape.axes):
-                found[number] = (place, order)
-                del left[place]
-                break
-        else:
-            raise ServiceError("malformed answer: it has other tables than were asked")
-    if left:
-        raise ServiceError("malformed answer: it has more tables than were asked")
-    return [found[number] for number in range(len(asked))]

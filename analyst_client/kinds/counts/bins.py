@@ -13,19 +13,8 @@ def quantile_of_bins(
 ) -> tuple[float, float, float]:
     """Return a quantile of the rows in bins, and the outer edges of the bins that hold it for all the noise tells.
 
-    Parameters
-    ----------
-    edges : sequence of float, length bins + 1
-    values : ndarray of shape (bins,)
-        Noisy counts.
-    q : float
-        Within (0, 1).
-    beyond : ndarray of shape (bins + 1,)
-        What the noise of D exceeds with half of the error, at each edge; the outer two are not read.
-
-    Notes
-    -----
-    See `Table.quantile` for :math:`D_j`, and why looking at all bins costs no level.
+    `beyond` is exceeded by the noise of D with half of the error, at each of the bins + 1 edges; the outer two are not
+    read. See `Table.quantile` for :math:`D_j`, and why looking at all bins costs no level.
     """
     below, whole = np.cumsum(values), float(np.sum(values))
     D = np.concatenate([[-math.inf], below[:-1] - q * whole, [math.inf]])  # the ends need no test

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from analyst_client.arrays import FloatArray
+from analyst_client.kinds.arrays import frozen
 from analyst_client.kinds.counts.axes import TableAxis
 from analyst_client.kinds.counts.table import Table
 
@@ -68,12 +69,7 @@ def fit_group(tables: Sequence[Table]) -> list[FloatArray]:
     options = {"maxiter": 5000, "maxfun": 10000, "ftol": 1e-14, "gtol": 1e-9, "maxcor": 30}
     found = optimize.minimize(objective, start, jac=True, method="L-BFGS-B", bounds=[(0, None)] * size, options=options)
     joint = found.x.reshape(shape)
-    fitted = []
-    for add, _ in operators:
-        values = np.array(add(joint))
-        values.setflags(write=False)
-        fitted.append(values)
-    return fitted
+    return [frozen(np.array(add(joint))) for add, _ in operators]
 
 
 def operator_of(counts: Table, axes: Mapping[str, list[TableAxis]], sizes: Mapping[str, int]) -> tuple[Any, Any]:

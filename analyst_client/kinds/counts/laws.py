@@ -69,12 +69,7 @@ def noise_quantiles(tail: float, draws: NDArray[np.int64], *, laplace: bool) -> 
 def contrast_quantile(tail: float, parts: Sequence[tuple[float, int]], *, laplace: bool) -> float:
     r"""Return a number that a weighted sum of draws exceeds with at most this probability.
 
-    Parameters
-    ----------
-    tail : float
-    parts : sequence of (weight, draws)
-        Weights not negative; draws of standard deviation 1, all independent.
-    laplace : bool
+    Weights are not negative; draws have standard deviation 1, and all are independent.
 
     Notes
     -----
@@ -95,11 +90,7 @@ def contrast_quantile(tail: float, parts: Sequence[tuple[float, int]], *, laplac
 def combined_quantile(tail: float, *, laplace: bool) -> float:
     """Return a number that any weighted sum of independent draws, of standard deviation 1 in all, seldom exceeds.
 
-    Parameters
-    ----------
-    tail : float
-        At most with this probability, below one half.
-    laplace : bool
+    It does so with the probability `tail` at most, below one half.
 
     Notes
     -----
@@ -119,12 +110,7 @@ def combined_quantile(tail: float, *, laplace: bool) -> float:
 def largest_error(level: float, tables: Iterable[tuple[int, float]], *, laplace: bool) -> float:
     r"""Return α such that with probability `level` the noise of every cell is within α, exactly.
 
-    Parameters
-    ----------
-    level : float
-    tables : iterable of (cells, sd)
-        One independent draw in each cell.
-    laplace : bool
+    Tables are (cells, sd), with one independent draw in each cell.
 
     Notes
     -----

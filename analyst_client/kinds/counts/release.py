@@ -1,39 +1,31 @@
 """A release of counts: one published answer with its tables."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 from analyst_client.arrays import FloatArray
-from analyst_client.display.model import Note, View
+from analyst_client.display.model import Block, Note
 from analyst_client.kinds.counts import KIND
-from analyst_client.kinds.counts.axes import Axis, match_tables, read_shapes
 from analyst_client.kinds.counts.consistency import fit_consistent
+from analyst_client.kinds.counts.quote import Tables
 from analyst_client.kinds.counts.table import NOTE, Table, list_cells, read_table
-from analyst_client.kinds.published import PublishedAnswer
-from analyst_client.schema.wire import Fields
+from analyst_client.kinds.parts import PartsRelease
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CountsRelease(PublishedAnswer):
+class CountsRelease(Tables, PartsRelease):
     """Noisy counts of a dataset's rows: one or more tables, and their terms of use.
 
     Made by `CuratorClient.release` with a `CountsRequest`, in the order that was asked; by `load` or
     `CuratorClient.fetch_release` in that of the curator. Two releases are equal when their texts are.
-
-    Text, request, cost, receipt and way of the answer are stated as by `Release`.
 
     Attributes
     ----------
     tables : tuple of Table
     """
 
-    _kind = KIND
+    kind = KIND
+    _read_numbers = staticmethod(read_table)
     tables: tuple[Table, ...]
-
-    @property
-    def _title(self) -> str:
-        return ", ".join(counts.title for counts in self.tables)
 
     def consistent(self) -> tuple[FloatArray, ...]:
         r"""Return counts that contradict neither each other nor what a count is, one array for each table.
@@ -56,24 +48,5 @@ class CountsRelease(PublishedAnswer):
         """
         return fit_consistent(self.tables)
 
-    def arranged_as(self, asked: Sequence[Sequence[Axis]]) -> "CountsRelease":
-        """Return this release with tables and axes as they were asked. Raise `ServiceError` when it has others."""
-        places = match_tables(asked, self.tables)
-        return replace(self, tables=tuple(self.tables[i].arranged(order) for i, order in places))
-
-    @classmethod
-    def _read_statistics(cls, body: Fields) -> dict[str, Any]:
-        statistics, noise = body.object("statistics"), body.object("noise")
-        return {"tables": tuple(read_table(shape, statistics, noise) for shape in read_shapes(body))}
-
-    def __reduce__(self) -> "tuple[Callable[..., CountsRelease], tuple[Any, ...]]":
-        """Pickle the text and the order: read anew, the arrays are read-only again."""
-        asked = tuple(tuple(axis.as_asked for axis in counts.axes) for counts in self.tables)
-        return _read_arranged, (self.text, self.answer, asked)
-
-    def _view(self) -> View:
-        return self._show(f"counts of {self._title}", *map(list_cells, self.tables), Note(NOTE))
-
-
-def _read_arranged(text: str, answer: str | None, asked: Sequence[Sequence[Axis]]) -> CountsRelease:
-    return CountsRelease.from_text(text, answer).arranged_as(asked)
+    def _blocks(self) -> list[Block]:
+        return [*map(list_cells, self.tables), Note(NOTE)]

@@ -2,18 +2,14 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from analyst_client.kinds.base import own_answer, own_quote
-from analyst_client.kinds.counts import KIND
 from analyst_client.kinds.counts.axes import Axis
 from analyst_client.kinds.counts.quote import CountsQuote
 from analyst_client.kinds.counts.release import CountsRelease
-from analyst_client.kinds.request import PricedRequest, share_members
-from analyst_client.schema.answers import Answer
-from analyst_client.schema.quotes import AnyQuote
+from analyst_client.kinds.parts import PartsRequest
 from analyst_client.terms.expression import Expression, sort_key
 
 AxisAsked: TypeAlias = str | Expression | Axis
@@ -22,7 +18,7 @@ AXES_MAX = 3
 
 
 @dataclass(frozen=True, repr=False)
-class CountsRequest(PricedRequest):
+class CountsRequest(PartsRequest[CountsRelease, CountsQuote]):
     """A request of noisy counts: one or more tables, each of one to three columns, at one cost.
 
     Which rows count, the cost, and who is charged: see `analyst_client.kinds.request.PricedRequest`.
@@ -48,11 +44,8 @@ class CountsRequest(PricedRequest):
     [{'column': 'sex'}, {'column': 'age', 'edges': [50.0, 60.0, 70.0, 101.0]}]
     """
 
+    part = "table"
     tables: Sequence[TableAsked]
-    _: KW_ONLY
-    shares: Sequence[float] | None = None
-
-    kind = KIND
 
     @cached_property
     def axes(self) -> tuple[tuple[Axis, ...], ...]:
@@ -72,17 +65,15 @@ class CountsRequest(PricedRequest):
             raise ValueError("two tables have the same axes: it would be charged twice")
         return tuple(asked)
 
-    @cached_property
-    def members(self) -> dict[str, Any]:
-        """Members of the body: the options that were set, and nothing else."""
-        tables = [{"axes": [axis.members for axis in axes]} for axes in self.axes]
-        body = {"kind": KIND, "tables": tables, **self.shared_members}
-        return body | share_members(self.shares, len(tables), "table")
+    @property
+    def parts(self) -> tuple[tuple[Axis, ...], ...]:
+        """The axes of each table."""
+        return self.axes
 
-    def arrange(self, answer: Answer) -> CountsRelease:
-        """Return a release with tables and axes as they were asked; raise `ServiceError` when it has others."""
-        return own_answer(answer, CountsRelease, KIND).arranged_as(self.axes)
+    @staticmethod
+    def vagueness(asked: Sequence[Axis]) -> int:
+        """Return how many axes have equal bins: such an axis could take the answer of one with edges of its own."""
+        return sum(axis.bins is not None for axis in asked)
 
-    def arrange_quote(self, quote: AnyQuote) -> CountsQuote:
-        """Return a quote with tables and axes as they were asked; raise `ServiceError` when it has others."""
-        return own_quote(quote, CountsQuote, KIND).arranged_as(self.axes)
+    def _asked_members(self) -> dict[str, Any]:
+        return {"tables": [{"axes": [axis.members for axis in axes]} for axes in self.axes]}

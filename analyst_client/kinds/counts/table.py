@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,15 +12,13 @@ from analyst_client.arrays import FloatArray
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Block, Inline, Note, View, join, number, quiet, table, untrusted
 from analyst_client.display.terminal import plain
-from analyst_client.kinds.arrays import read_numbers, read_packed
-from analyst_client.kinds.counts.axes import TableAxis, TableShape, read_is_laplace
+from analyst_client.kinds.arrays import frozen, read_numbers, read_packed
+from analyst_client.kinds.counts.axes import TableAxis, TableShape
 from analyst_client.kinds.counts.bins import check_part, quantile_of_bins
 from analyst_client.kinds.counts.laws import contrast_quantile, noise_quantile, noise_quantiles
 from analyst_client.level import takes_level
-from analyst_client.schema.quotes import read_deviations
+from analyst_client.schema.quotes import read_deviation, read_is_laplace
 from analyst_client.schema.wire import Fields
-
-Number = TypeVar("Number", np.float64, np.int64)
 
 
 class Estimate(NamedTuple):
@@ -268,11 +266,10 @@ class Table(TableShape, Displayable):
 
         return histogram(self, ax, level=level)
 
-    def arranged(self, order: Sequence[int]) -> "Table":
+    def arranged(self, order: Sequence[int]) -> Self:
         """Return this table with its axes in another order, each by its place here."""
-        axes = tuple(self.axes[j] for j in order)
         values, draws = self.values.transpose(order), self.draws.transpose(order)
-        return replace(self, axes=axes, values=frozen(values), draws=frozen(draws))
+        return replace(super().arranged(order), values=frozen(values), draws=frozen(draws))
 
     def _place_of(self, column: str) -> int:
         names = [axis.name for axis in self.axes]
@@ -291,7 +288,7 @@ def read_table(shape: TableShape, statistics: Fields, noise: Fields) -> Table:
         if not all(isinstance(n, int) and 0 < n < 2**31 for n in counted):
             raise entry.fault("draws", "made of positive integers")
         draws = np.array(counted, dtype=np.int64)
-    largest = read_deviations(noise, [shape.name])[shape.name]
+    largest = read_deviation(noise, shape.name)
     draw_sd = largest / math.sqrt(int(draws.max()))
     return Table(shape.name, shape.axes, values, frozen(draws.reshape(shape.shape)), draw_sd, read_is_laplace(noise))
 
@@ -340,13 +337,6 @@ def check_of(of: str) -> None:
     """Refuse whatever an estimate cannot be of. Raise `ValueError`."""
     if of not in {"dataset", "population"}:
         raise ValueError("of is 'dataset' or 'population'")
-
-
-def frozen(values: NDArray[Number]) -> NDArray[Number]:
-    """Return an array of one's own, read-only."""
-    own = np.array(values)
-    own.setflags(write=False)
-    return own
 
 
 def show_table(counts: Table) -> View:

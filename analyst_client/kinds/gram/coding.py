@@ -1,45 +1,115 @@
 """Columns, terms and targets of a release, read from answers and quotes."""
 
-import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+from analyst_client.display.model import Inline, join, quiet, untrusted
+from analyst_client.kinds.columns import column_namer, read_columns
 from analyst_client.kinds.combinations import Combinations, read_combinations
-from analyst_client.schema.columns import COMBINATION, Column, DerivedColumn, Term
+from analyst_client.schema.answers import Stated
+from analyst_client.schema.columns import COMBINATION, Column, DerivedColumn, Term, write_words
 from analyst_client.schema.wire import Fields
 from analyst_client.terms.expression import Expression, col, read_expression
 
 
-def read_coding(body: Fields) -> dict[str, Any]:
-    """Read what terms and targets are made of, from an answer or a quote; raise `ServiceError` on a wrong one."""
-    features = body.each("features", Column.read)
-    terms, targets = body.each("terms", Term.read), body.each("targets", Term.read)
-    combined = body.each("combined", Term.read) if body.has("combined") else ()
-    coded = combined or terms
-    named = {column.name: column for column in features}
-    known = read_columns(body, named)
-    computed = [target.name for target in targets if isinstance(known.get(target.name), DerivedColumn)]
-    used = dict.fromkeys([*(name for term in coded for name in term.columns), *computed])
-    return {
-        "features": tuple(known[column.name] for column in features),
-        "inner_columns": tuple(known[name] for name in used if name in known and name not in named),
-        "terms": terms,
-        "targets": targets,
-        "expressions": _read_expressions(body, known, name_features(features, coded)),
-        "combined": combined,
-        "posted": _read_combinations(body, terms, combined),
-    }
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Coded(Stated):
+    """Columns, terms and targets of a release or a quote.
+
+    Attributes
+    ----------
+    features : tuple of Column
+        Columns that are features by themselves: not those that only a basis or an interaction is made of.
+    inner_columns : tuple of Column
+        Columns that only a basis or an interaction is made of, and targets that are computed.
+    terms, targets : tuple of Term
+        Rows of XᵀX, the constant first if there is one; columns of Xᵀy.
+    expressions : mapping of str to Expression
+        Features and targets as they are asked for, by name.
+    combined : tuple of Term
+        Of rows of combinations, see `CombinedRows`, the terms that `terms` are combined of; else none.
+    posted : Combinations or None
+        The weights of these combinations, as the curator used them.
+    """
+
+    features: tuple[Column, ...]
+    inner_columns: tuple[Column, ...]
+    terms: tuple[Term, ...]
+    targets: tuple[Term, ...]
+    expressions: Mapping[str, Expression] = field(compare=False)
+    combined: tuple[Term, ...] = ()
+    posted: Combinations | None = None
+
+    @classmethod
+    def read_stated(cls, body: Fields) -> dict[str, Any]:
+        """Read what terms and targets are made of; raise `ServiceError` on a wrong one."""
+        features = body.each("features", Column.read)
+        terms, targets = body.each("terms", Term.read), body.each("targets", Term.read)
+        combined = body.each("combined", Term.read) if body.has("combined") else ()
+        coded = combined or terms
+        named = {column.name: column for column in features}
+        known = read_columns(body, named)
+        computed = [target.name for target in targets if isinstance(known.get(target.name), DerivedColumn)]
+        used = dict.fromkeys([*(name for term in coded for name in term.columns), *computed])
+        return {
+            "features": tuple(known[column.name] for column in features),
+            "inner_columns": tuple(known[name] for name in used if name in known and name not in named),
+            "terms": terms,
+            "targets": targets,
+            "expressions": _read_expressions(body, known, name_features(features, coded)),
+            "combined": combined,
+            "posted": _read_combinations(body, terms, combined),
+        }
+
+    @property
+    def coded_terms(self) -> tuple[Term, ...]:
+        """The terms that columns are coded as: what is combined, or else `terms`."""
+        return self.combined or self.terms
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Columns that terms are made of, and targets that are computed."""
+        return (*self.features, *self.inner_columns)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features: of columns, bases and interactions."""
+        return name_features(self.features, self.coded_terms)
+
+    @property
+    def term_names(self) -> tuple[str, ...]:
+        """Names of the D terms, the constant included."""
+        return tuple(term.name for term in self.terms)
+
+    @property
+    def target_names(self) -> tuple[str, ...]:
+        """Names of the T targets."""
+        return tuple(term.name for term in self.targets)
+
+    @property
+    def order(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Names of the features and of the targets."""
+        return self.feature_names, self.target_names
+
+    @property
+    def _title(self) -> str:
+        return f"{', '.join(self.target_names) or 'no target'} ~ {', '.join(self.feature_names)}"
+
+    def _caption(self) -> Inline:
+        return write_formula(self.dataset, self.feature_names, self.targets)
 
 
-def read_columns(body: Fields, features: dict[str, Column]) -> dict[str, Column]:
-    """Read the columns that an answer lists, declared, as features and computed, by name."""
-    if not body.has("columns"):
-        return dict(features)
-    declared = {column.name: column for column in body.each("columns", Column.read)}
-    derived = (
-        body.each("derived", lambda fields: DerivedColumn.read_of(fields, declared)) if body.has("derived") else ()
-    )
-    return declared | features | {column.name: column for column in derived}
+def write_formula(dataset: str, features: Sequence[str], targets: Sequence[Term]) -> Inline:
+    """Write a request as a formula."""
+    explained = [write_words([term.name for term in targets]), " ~ "] if targets else []
+    return join(*explained, write_words(features), quiet(" of "), untrusted(dataset))
+
+
+def order_terms(terms: Sequence[Term], features: Sequence[str]) -> list[int]:
+    """Return the places of terms in the order of their columns; those of one column stay together as they are."""
+    rank = {name: i for i, name in enumerate(features, 1)} | {None: 0}
+    return sorted(range(len(terms)), key=lambda i: rank.get(terms[i].column, len(rank)))
 
 
 def _read_combinations(body: Fields, terms: Sequence[Term], combined: Sequence[Term]) -> Combinations | None:
@@ -65,23 +135,11 @@ def _read_expressions(body: Fields, columns: Mapping[str, Column], names: Sequen
 def read_expressions(
     request: Fields, asked: Mapping[str, Sequence[Any]], columns: Mapping[str, Column], names: Sequence[str]
 ) -> dict[str, Expression]:
-    """Return what features and targets are asked for as, by name; those of bases and interactions are in order.
+    """Return what features and targets, by the member that asks for them, are asked for as, by name.
 
-    Parameters
-    ----------
-    request : Fields
-    asked : mapping of str to sequence
-        What the request asks for, by the member that does.
-    columns : mapping of str to Column
-    names : sequence of str
-        Names of features.
+    `names` are those of features, of which bases and interactions are in order.
     """
-    derived = {
-        json.dumps(column.expression.to_json()): name
-        for name, column in columns.items()
-        if isinstance(column, DerivedColumn)
-    }
-    made = iter([name for name in names if name not in columns])
+    name_of, made = column_namer(columns), iter([name for name in names if name not in columns])
     found = {}
     for role, values in asked.items():
         for value in values:
@@ -89,7 +147,7 @@ def read_expressions(
                 expression = read_expression(value)
             except ValueError as error:
                 raise request.fault(role, f"made of expressions: {error}") from None
-            name = value if isinstance(value, str) else derived.get(json.dumps(expression.to_json())) or next(made, "")
+            name = value if isinstance(value, str) else name_of(expression.to_json()) or next(made, "")
             found[name] = expression
     return found
 

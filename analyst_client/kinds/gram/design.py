@@ -15,26 +15,11 @@ AnyArray = NDArray[Any]
 
 
 def design_matrix(X: Any, columns: Sequence[Column], terms: Sequence[Term], clip: bool) -> FloatArray:
-    """Code raw rows as the curator codes them.
+    """Code raw rows as the curator codes them, with numbers clipped to public bounds or not: of shape (n, D).
 
-    Parameters
-    ----------
-    X : data frame, mapping of str to array-like, or array-like of shape (n, number of columns)
-        Raw units. Columns of a frame are found by name; those of an array stand in the order of `columns`.
-    columns, terms : sequence of Column, of Term
-        From a release.
-    clip : bool
-        Whether numeric values are clipped to their public bounds.
-
-    Returns
-    -------
-    ndarray of shape (n, D)
-        Scaled terms. A row that the missing rule leaves out is all NaN.
-
-    Raises
-    ------
-    ValueError
-        When a column is absent, a level unknown or a value no number.
+    Columns of a frame, or of a mapping, are found by name; those of an array stand in the order of `columns`. A row
+    that the missing rule leaves out is all NaN. Raise `ValueError` when a column is absent, a level unknown or a value
+    no number.
     """
     used = {name for term in terms for name in term.columns}
     coded = code_columns(X, [c for c in columns if c.name in used or not isinstance(c, DerivedColumn)], clip)
@@ -103,14 +88,7 @@ def values_beyond(X: Any, columns: Sequence[Column]) -> list[str]:
 def code_target(X: Any, term: Term, columns: Sequence[Column], clip: bool) -> FloatArray:
     """Return a target's values in scaled units, of shape (n,); NaN where one is missing.
 
-    Parameters
-    ----------
-    X : data frame, or mapping of str to array-like
-    term : Term
-    columns : sequence of Column
-        Where it is computed, the column that it is.
-    clip : bool
-        Whether it has bounds, one scale from its center, to which values are clipped.
+    `columns` has the column that it is, if it is computed; `clip` says that it has bounds, one scale from its center.
     """
     for column in columns:
         if isinstance(column, DerivedColumn) and column.name == term.name:
@@ -124,20 +102,10 @@ def code_target(X: Any, term: Term, columns: Sequence[Column], clip: bool) -> Fl
 
 
 def map_rows(matrix: FloatArray, terms: Sequence[Term], row_map: str | None) -> FloatArray:
-    """Return the rows on which a fit is linear, for the way in which the curator mapped them.
+    """Return the rows on which a fit is linear, of scaled terms, for the way in which the curator mapped them.
 
-    Parameters
-    ----------
-    matrix : ndarray of shape (n, D)
-        Scaled terms.
-    terms : sequence of Term
-    row_map : str or None
-        ``"unit"``: the terms beside the constant over their norm. ``"unit_xy"``: the target was divided too, so the
-        constant stands for the norm. Other maps weight rows, and change nothing here.
-
-    Returns
-    -------
-    ndarray of shape (n, D)
+    ``"unit"``: the terms beside the constant over their norm. ``"unit_xy"``: the target was divided too, so the
+    constant stands for the norm. Other maps weight rows, and change nothing here.
     """
     if row_map not in {"unit", "unit_xy"}:
         return matrix

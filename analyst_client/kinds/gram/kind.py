@@ -19,4 +19,4 @@ class Gram(OwnKind):
         return () if found is None else (found[0], *found[1])
 
 
-GRAM = Gram(KIND, "Release", "Quote")
+GRAM = Gram(KIND, "ReleaseRequest")

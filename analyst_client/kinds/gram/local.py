@@ -1,18 +1,21 @@
-"""The text of a release made of one's own arrays, as a curator would have written it."""
+"""Releases made of one's own arrays or rows: their text is as a curator would have written it."""
 
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import Any, NamedTuple
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from analyst_client.error_base import ServiceError
 from analyst_client.kinds.gram import KIND
 from analyst_client.kinds.gram.coding import name_features
 from analyst_client.kinds.gram.design import code_target, design_matrix, map_rows
 from analyst_client.kinds.gram.quote import Noise
+from analyst_client.kinds.gram.statistics import NoisyStatistics
+from analyst_client.kinds.published import PublishedAnswer
 from analyst_client.schema.columns import (
     Column,
     DerivedColumn,
@@ -29,16 +32,8 @@ from analyst_client.terms.expression import Expression, col
 class Coding(NamedTuple):
     """The rule that turns rows into the terms and the targets of a release.
 
-    Attributes
-    ----------
-    features, columns : tuple of Column
-    terms, targets : tuple of Term
-    expressions : mapping of str to Expression
-        Features and targets as they are asked for, by name.
-    clipped : tuple of bool
-        Whether the values of each target are clipped to the target's bounds.
-    row_map : str or None
-        The release's row map, where it is known.
+    `expressions` has features and targets as they are asked for, by name; `clipped` says of each target that its values
+    are clipped to its bounds; `row_map` is None where it is not known.
     """
 
     features: tuple[Column, ...]
@@ -48,58 +43,6 @@ class Coding(NamedTuple):
     expressions: Mapping[str, Expression]
     clipped: tuple[bool, ...]
     row_map: str | None = None
-
-
-def write_release(
-    xtx: ArrayLike,
-    xty: ArrayLike | None,
-    yty: ArrayLike | None,
-    *,
-    lambda_min: float | None,
-    features: Sequence[str | Column] | None,
-    targets: Sequence[str | Column] | None,
-    constant: bool,
-    noise: float | Noise,
-    norm: float | None,
-    dataset: str,
-) -> str:
-    """Write the text; the arguments are those of `Release.from_arrays`."""
-    gram = np.asarray(xtx, dtype=np.float64)
-    if gram.ndim != 2 or gram.shape[0] != gram.shape[1] or gram.shape[0] == 0:
-        raise ValueError(f"xtx must be square, not of shape {gram.shape}")
-    if not np.isfinite(gram).all() or not np.allclose(gram, gram.T, rtol=1e-12, atol=0.0):
-        raise ValueError("xtx must be finite and symmetric")
-    d = len(gram)
-    cross = None if xty is None else np.asarray(xty, dtype=np.float64)
-    cross = cross[:, np.newaxis] if cross is not None and cross.ndim == 1 else cross
-    squares = None if yty is None else np.atleast_1d(np.asarray(yty, dtype=np.float64))
-    t = cross.shape[-1] if cross is not None else 0 if squares is None else len(squares)
-    columns = as_columns(features, default=[f"x{i + 1}" for i in range(d - constant)])
-    responses = as_columns(targets, default=["y"] if t == 1 else [f"y{i + 1}" for i in range(t)])
-    terms = terms_of(columns, constant)
-    if len(terms) != d:
-        raise ValueError(f"features and constant make {len(terms)} terms, and xtx has {d} rows")
-    for name, array, shape in (("xty", cross, (d, len(responses))), ("yty", squares, (len(responses),))):
-        if array is not None and array.shape != shape:
-            raise ValueError(f"{name} must have shape {shape}, not {array.shape}")
-    statistics = {"xtx": packed(gram[np.triu_indices(d)], (d, d), "upper")}
-    if cross is not None:
-        statistics["xty"] = packed(cross, cross.shape)
-    if squares is not None:
-        statistics["yty"] = packed(squares, squares.shape)
-    if lambda_min is not None:
-        statistics["lambda_min"] = packed(lambda_min, ())
-    return write_text(
-        release_id="local",
-        dataset=dataset,
-        request=request_of([column.name for column in columns], norm),
-        features=columns,
-        columns=columns,
-        terms=terms,
-        targets=tuple(plain_term(column) for column in responses),
-        statistics=statistics,
-        noise=noise if isinstance(noise, Noise) else uniform_noise(float(noise), set(statistics)),
-    )
 
 
 def write_text(
@@ -151,45 +94,6 @@ def coding_of(features: Sequence[Column], target: str | Column | Sequence[Column
     )
 
 
-def write_public(frame: Any, coding: Coding, *, dataset: str) -> str:
-    """Write the text of a release of the analyst's own rows, coded as stated."""
-    features, columns, terms, targets, expressions, clipped, row_map = coding
-    twice = {term.name for term in targets} & {column.name for column in features}
-    if twice:
-        raise ValueError(f"{', '.join(sorted(twice))} stands among the features and the targets")
-    rows = map_rows(design_matrix(frame, columns, terms, clip=True), terms, row_map)
-    values = np.column_stack(
-        [code_target(frame, term, columns, clip) for term, clip in zip(targets, clipped, strict=True)]
-    )
-    if row_map == "unit_xy":
-        raise ValueError("rows mapped by 'unit_xy' are not made here: the target would have to be divided too")
-    known = ~np.isnan(np.column_stack([rows, values])).any(axis=1)
-    if not known.any():
-        raise ValueError("no row is complete")
-    rows, values = rows[known], values[known]
-    gram = rows.T @ rows
-    gram = (gram + gram.T) / 2.0
-    request = request_of([expressions[name].to_json() for name in name_features(features, terms)], None)
-    if any(target.name in expressions for target in targets):
-        request["targets"] = [expressions[target.name].to_json() for target in targets]
-    statistics = {
-        "xtx": packed(gram[np.triu_indices(len(gram))], gram.shape, "upper"),
-        "xty": packed(rows.T @ values, (len(gram), len(targets))),
-        "yty": packed(np.sum(values**2, axis=0), (len(targets),)),
-    }
-    return write_text(
-        release_id="local",
-        dataset=dataset,
-        request=request | {"public": True} | ({"rows": {"map": row_map}} if row_map == "unit" else {}),
-        features=features,
-        columns=columns,
-        terms=terms,
-        targets=targets,
-        statistics=statistics,
-        noise=uniform_noise(0.0, set(statistics)),
-    )
-
-
 def request_of(features: list[Any], norm: float | None) -> dict[str, Any]:
     """Return what a curator would have been asked."""
     request: dict[str, Any] = {"kind": KIND, "features": features}
@@ -216,3 +120,209 @@ def uniform_noise(sd: float, statistics: set[str]) -> Noise:
     """Return the same deviation for every entry of the given statistics."""
     others = {name: sd for name in ("xty", "yty", "lambda_min") if name in statistics}
     return Noise(sd, sd, others.get("xty"), others.get("yty"), others.get("lambda_min"))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MadeHere(NoisyStatistics, PublishedAnswer):
+    """A release that may be made of one's own arrays or rows, to be read as if a curator had answered it."""
+
+    kind = KIND
+
+    @property
+    def row_map(self) -> str | None:
+        """Row map of the curator: ``"box"``, ``"ball"``, ``"unit"``, ``"unit_xy"`` or ``"linear"``, or None."""
+        rows = self.request.get("rows")
+        return rows.get("map") if isinstance(rows, dict) else None
+
+    @classmethod
+    def from_arrays(
+        cls,
+        xtx: ArrayLike,
+        xty: ArrayLike | None = None,
+        yty: ArrayLike | None = None,
+        *,
+        lambda_min: float | None = None,
+        features: Sequence[str | Column] | None = None,
+        targets: Sequence[str | Column] | None = None,
+        constant: bool = True,
+        noise: float | Noise = 0.0,
+        norm: float | None = None,
+        dataset: str = "local",
+    ) -> Self:
+        r"""Make a release of one's own arrays, to work offline; it has no cost and no receipt.
+
+        Parameters
+        ----------
+        xtx : array-like of shape (D, D)
+            Symmetric, finite; the constant first if there is one, then the terms of `features` in order.
+        xty : array-like of shape (D, T) or (D,), optional
+            One column for each target. Default the release has none.
+        yty : array-like of shape (T,) or scalar, optional
+            Sum of squares of each target. Default the release has none.
+        lambda_min : float, optional
+            Smallest eigenvalue of XᵀX. Default the release has none.
+        features : sequence of str or Column, optional
+            A string is a numeric column without bounds, whose raw values are the scaled ones. A numeric `Column`
+            with bounds says that the arrays were made of ``(x - center) / scale``. A categorical one with L levels
+            stands for L − 1 terms beside a constant and for L without. Default ``x1``, ``x2``, ….
+        targets : sequence of str or Column, optional
+            Default ``y``, or ``y1``, ``y2``, ….
+        constant : bool
+            Whether the first row of `xtx` is the constant's.
+        noise : float or Noise
+            Standard deviation of the noise: one for all entries, or one for each statistic.
+        norm : float, optional
+            Radius to which rows were weighted, as the row map ``"ball"`` does. Default rows were not weighted.
+        dataset : str
+            A name to show.
+
+        Raises
+        ------
+        ValueError
+            When the shapes do not fit together or a number is not finite.
+
+        Examples
+        --------
+        >>> from analyst_client import Release
+        >>> age, y = np.array([-1.0, 0.0, 1.0]), np.array([0.2, 0.5, 0.8])
+        >>> X = np.column_stack([np.ones(3), age])
+        >>> age_in_years = Column.numeric("age", 50, 100, unit="years")
+        >>> release = Release.from_arrays(X.T @ X, X.T @ y, y @ y, features=[age_in_years], targets=["kappa"])
+        >>> release
+        <Release local of 'local': kappa ~ age>
+        """
+        gram = np.asarray(xtx, dtype=np.float64)
+        if gram.ndim != 2 or gram.shape[0] != gram.shape[1] or gram.shape[0] == 0:
+            raise ValueError(f"xtx must be square, not of shape {gram.shape}")
+        if not np.isfinite(gram).all() or not np.allclose(gram, gram.T, rtol=1e-12, atol=0.0):
+            raise ValueError("xtx must be finite and symmetric")
+        d = len(gram)
+        cross = None if xty is None else np.asarray(xty, dtype=np.float64)
+        cross = cross[:, np.newaxis] if cross is not None and cross.ndim == 1 else cross
+        squares = None if yty is None else np.atleast_1d(np.asarray(yty, dtype=np.float64))
+        t = cross.shape[-1] if cross is not None else 0 if squares is None else len(squares)
+        columns = as_columns(features, default=[f"x{i + 1}" for i in range(d - constant)])
+        responses = as_columns(targets, default=["y"] if t == 1 else [f"y{i + 1}" for i in range(t)])
+        terms = terms_of(columns, constant)
+        if len(terms) != d:
+            raise ValueError(f"features and constant make {len(terms)} terms, and xtx has {d} rows")
+        for name, array, shape in (("xty", cross, (d, len(responses))), ("yty", squares, (len(responses),))):
+            if array is not None and array.shape != shape:
+                raise ValueError(f"{name} must have shape {shape}, not {array.shape}")
+        statistics = {"xtx": packed(gram[np.triu_indices(d)], (d, d), "upper")}
+        if cross is not None:
+            statistics["xty"] = packed(cross, cross.shape)
+        if squares is not None:
+            statistics["yty"] = packed(squares, squares.shape)
+        if lambda_min is not None:
+            statistics["lambda_min"] = packed(lambda_min, ())
+        return cls._read_own(
+            dataset=dataset,
+            request=request_of([column.name for column in columns], norm),
+            features=columns,
+            columns=columns,
+            terms=terms,
+            targets=tuple(plain_term(column) for column in responses),
+            statistics=statistics,
+            noise=noise if isinstance(noise, Noise) else uniform_noise(float(noise), set(statistics)),
+        )
+
+    @classmethod
+    def from_public(
+        cls,
+        frame: Any,
+        features: "MadeHere | Sequence[Column]",
+        target: str | Column | Sequence[Column] | None = None,
+        *,
+        constant: bool = True,
+        dataset: str = "public",
+    ) -> Self:
+        """Make a release, without noise, of rows that the analyst owns: to be fitted beside hospitals' releases.
+
+        A fit keeps its residual variance apart, and tests whether its coefficients agree before it borrows.
+
+        Parameters
+        ----------
+        frame : data frame, or mapping of str to array-like
+            Raw units. Rows that miss a value are coded as the columns' rule for missing values says.
+        features : Release or sequence of Column
+            A release whose columns, targets and coding are taken over; or the columns themselves, with the bounds to
+            which values are clipped.
+        target : str, Column or sequence of Column, optional
+            Beside columns: the column or columns to explain. Beside a release: one of its targets, default all.
+        constant : bool
+            Beside columns: whether the terms hold a constant.
+        dataset : str
+            A name to show.
+
+        Raises
+        ------
+        ValueError
+            When a column is absent, a level unknown or a value no number, or no row is complete.
+
+        Examples
+        --------
+        >>> from analyst_client import Release
+        >>> rows = {"age": [50.0, 75.0, 100.0], "kappa": [1.0, 2.0, 3.0]}
+        >>> columns = [Column.numeric("age", 50, 100)], Column.numeric("kappa", 0, 6)
+        >>> Release.from_public(rows, *columns).xty.round(2).tolist()
+        [[-1.0], [0.67]]
+        """
+        if isinstance(features, MadeHere):
+            if features.combined:
+                raise ValueError("rows of combinations are not made here: ask for a release of the terms themselves")
+            coding = features._coding(target)
+        else:
+            coding = coding_of(features, target, constant=constant)
+        listed, columns, terms, targets, expressions, clipped, row_map = coding
+        twice = {term.name for term in targets} & {column.name for column in listed}
+        if twice:
+            raise ValueError(f"{', '.join(sorted(twice))} stands among the features and the targets")
+        rows = map_rows(design_matrix(frame, columns, terms, clip=True), terms, row_map)
+        values = np.column_stack(
+            [code_target(frame, term, columns, clip) for term, clip in zip(targets, clipped, strict=True)]
+        )
+        if row_map == "unit_xy":
+            raise ValueError("rows mapped by 'unit_xy' are not made here: the target would have to be divided too")
+        known = ~np.isnan(np.column_stack([rows, values])).any(axis=1)
+        if not known.any():
+            raise ValueError("no row is complete")
+        rows, values = rows[known], values[known]
+        gram = rows.T @ rows
+        gram = (gram + gram.T) / 2.0
+        request = request_of([expressions[name].to_json() for name in name_features(listed, terms)], None)
+        if any(target.name in expressions for target in targets):
+            request["targets"] = [expressions[target.name].to_json() for target in targets]
+        statistics = {
+            "xtx": packed(gram[np.triu_indices(len(gram))], gram.shape, "upper"),
+            "xty": packed(rows.T @ values, (len(gram), len(targets))),
+            "yty": packed(np.sum(values**2, axis=0), (len(targets),)),
+        }
+        return cls._read_own(
+            dataset=dataset,
+            request=request | {"public": True} | ({"rows": {"map": row_map}} if row_map == "unit" else {}),
+            features=listed,
+            columns=columns,
+            terms=terms,
+            targets=targets,
+            statistics=statistics,
+            noise=uniform_noise(0.0, set(statistics)),
+        )
+
+    def _coding(self, target: str | Column | Sequence[Column] | None) -> Coding:
+        """Return how the rows of this release were coded, with one of its targets or all."""
+        if not isinstance(target, str | None):
+            raise ValueError("beside a release the target must be the name of one of its targets")  # noqa: TRY004
+        targets = tuple(term for term in self.targets if target in {None, term.name})
+        if not targets:
+            raise ValueError(f"the release has no target {target!r}; it has {', '.join(self.target_names)}")
+        # A curator's targets have bounds; those of a release made here have none where its units are the raw ones.
+        clipped = tuple(self.receipt is not None or (t.center, t.scale) != (0.0, 1.0) for t in targets)
+        return Coding(self.features, self.columns, self.terms, targets, self.expressions, clipped, self.row_map)
+
+    @classmethod
+    def _read_own(cls, **members: Any) -> Self:
+        try:
+            return cls.from_text(write_text(release_id="local", **members))
+        except ServiceError as error:
+            raise ValueError(str(error).removeprefix("malformed answer: ")) from None

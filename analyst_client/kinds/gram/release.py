@@ -1,42 +1,35 @@
 """A release: one published answer, with everything needed to fit regressions on it and to check where it comes from."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from numpy.typing import ArrayLike
-
-from analyst_client.display.model import Note, View, facts, folded, join, number, quiet, table
-from analyst_client.display.terminal import plain
+from analyst_client.display.model import Block, Inline, Note, folded, number, quiet, table
 from analyst_client.errors import ServiceError
-from analyst_client.kinds.gram import KIND
 from analyst_client.kinds.gram.arguments import check_list, check_target
 from analyst_client.kinds.gram.exports.moments import raw_moments
 from analyst_client.kinds.gram.exports.origin import list_origin
 from analyst_client.kinds.gram.exports.programs import Package, find_package, write_program
-from analyst_client.kinds.gram.local import Coding, coding_of, write_public, write_release
-from analyst_client.kinds.gram.quote import Noise, list_noise, write_formula
+from analyst_client.kinds.gram.local import MadeHere
+from analyst_client.kinds.gram.quote import show_noise
 from analyst_client.kinds.gram.row_lengths import describe_choice
 from analyst_client.kinds.gram.rows import LINEAR, asked_combinations
 from analyst_client.kinds.gram.saving import unwrap, unwrap_steps, wrap, wrap_steps
 from analyst_client.kinds.gram.selection import find_part, select_statistics
-from analyst_client.kinds.gram.statistics import NoisyStatistics, read_statistics
-from analyst_client.kinds.published import PublishedAnswer, list_published
 from analyst_client.kinds.score.release import ScoreRelease
 from analyst_client.ledger.files import replace_file
 from analyst_client.schema.amounts import write_cost
-from analyst_client.schema.columns import Column
-from analyst_client.schema.quotes import list_request, write_expression
-from analyst_client.schema.receipts import fold_receipt
+from analyst_client.schema.quotes import write_expression
+from analyst_client.schema.reading import LOCAL
 from analyst_client.schema.wire import Fields, as_float, parse_json
 from analyst_client.terms.expression import Expression
 from analyst_client.terms.matching import match_features, name_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Release(NoisyStatistics, PublishedAnswer):
+class Release(MadeHere):
     """Noisy sufficient statistics of D terms and T targets, and their terms of use.
 
     A curator keeps one text for everybody who means the same, with columns in an order of its own. What
@@ -49,37 +42,10 @@ class Release(NoisyStatistics, PublishedAnswer):
 
     Attributes
     ----------
-    text : str
-        The exact text of the answer, which `save` writes and `verify` checks.
-    id, dataset, created_at : str
-    request : dict
-        The request with every default filled in.
-    features : tuple of Column
-        Columns that are features by themselves: not those that only a basis or an interaction is made of.
-    inner_columns : tuple of Column
-        Columns that only a basis or an interaction is made of, and targets that are computed.
-    terms, targets : tuple of Term
-        Rows of `xtx`, the constant first if there is one; columns of `xty`.
-    combined : tuple of Term
-        Of rows of combinations, see `CombinedRows`, the terms that `terms` are combined of; else none.
     combinations : ndarray of shape (D', D) or None
-        The weights of these D' terms in the D combinations, exactly as the curator used them.
-    expressions : mapping of str to Expression
-        Features and targets as they are asked for, by name.
-    xtx : ndarray of shape (D, D) or None
-    xty : ndarray of shape (D, T) or None
-    yty : ndarray of shape (T,) or None
-    lambda_min : float or None
-        Noisy smallest eigenvalue of XᵀX.
-    noise : Noise
-        Standard deviations of the noise.
-    cost : Cost or None
+        Of rows of combinations, the weights of D' terms in the D combinations, exactly as the curator used them.
     receipt : Receipt or None
         The ledger entry of the charge. None when the release was made of arrays.
-    answer : str or None
-        Way of the answer: ``"new"``, ``"replayed"`` (same idempotency key), ``"stored"`` (free) or
-        ``"derived"`` (computed, free, from the stored release `derived_from`).
-    derived_from : str or None
     selected_from : Release or None
         The whole that this is a part of, see `select`.
     steps : tuple of ScoreRelease
@@ -95,15 +61,8 @@ class Release(NoisyStatistics, PublishedAnswer):
     (2, 1)
     """
 
-    _kind = KIND
-    selected_from: "Release | None" = None
-    steps: tuple[ScoreRelease, ...] = ()
-
-    @property
-    def row_map(self) -> str | None:
-        """Row map of the curator: ``"box"``, ``"ball"``, ``"unit"``, ``"unit_xy"`` or ``"linear"``, or None."""
-        rows = self.request.get("rows")
-        return rows.get("map") if isinstance(rows, dict) else None
+    selected_from: Annotated["Release | None", LOCAL] = None
+    steps: Annotated[tuple[ScoreRelease, ...], LOCAL] = ()
 
     @property
     def norm(self) -> float | None:
@@ -206,17 +165,38 @@ class Release(NoisyStatistics, PublishedAnswer):
             )
         return tuple(found)
 
-    def __repr__(self) -> str:
-        """Show the dataset, the targets, the features and the cost."""
-        cost = "" if self.cost is None else f", epsilon={self.cost.epsilon:.4g}, delta={self.cost.delta:.4g}"
-        targets = ", ".join(self.target_names) or "no target"
-        part = "" if self.selected_from is None else "part of "
-        return plain(
-            f"<Release {part}{self.id} of {self.dataset!r}: {targets} ~ {', '.join(self.feature_names)}{cost}>"
-        )
+    @property
+    def _name(self) -> str:
+        return self.id if self.selected_from is None else f"part of {self.id}"
 
-    def _view(self) -> View:
-        return show_release(self)
+    def _list_origin(self) -> list[tuple[Inline, Inline]]:
+        whole = self.selected_from
+        part = [] if whole is None else [("part of", whole._caption())]
+        return [*super()._list_origin(), *part]
+
+    def _list_costs(self) -> list[tuple[Inline, Inline]]:
+        bought = [("Σ g gᵀ" if step.norms is None else "row lengths", step.cost) for step in self.steps]
+        of_steps = [(f"cost of {what}", write_cost(cost)) for what, cost in bought if cost is not None]
+        return [*super()._list_costs(), *of_steps]
+
+    def _list_choices(self) -> list[tuple[Inline, Inline]]:
+        choice = describe_choice(self)
+        return [] if choice is None else [("chosen", choice)]
+
+    def _blocks(self) -> list[Block]:
+        heads = ("term", "kind", "column", "center", "scale", "unit")
+        terms = [
+            (term.name, term.kind, term.column or "", number(term.center), number(term.scale), term.unit or "")
+            for term in (*self.coded_terms, *self.targets)
+        ]
+        listed = f"terms ({len(self.coded_terms):,}) and targets ({len(self.targets):,})"
+        title = f"Combinations ({len(self.terms):,}) of {listed}" if self.combined else listed.capitalize()
+        caption = quiet("A raw value x stands in the statistics as (x − center) / scale")
+        return [
+            show_noise(self.noise, len(self.terms), len(self.targets)),
+            *map(Note, self.caveats),
+            folded(title, table(caption, heads, terms, numeric=(3, 4))),
+        ]
 
     @property
     def _signed_texts(self) -> tuple[str, ...]:
@@ -230,40 +210,29 @@ class Release(NoisyStatistics, PublishedAnswer):
             return self.text
         return wrap_steps(self.text, [step.text for step in self.steps])
 
-    def __reduce__(self) -> "tuple[Callable[..., Release], tuple[Any, ...]]":
-        """Pickle the text and the order of columns: read anew, the arrays are read-only again."""
-        return _read_arranged, (self._saved_text, self.answer, self.feature_names, self.target_names)
-
-    def _arranged(self, features: Sequence[str], targets: Sequence[str]) -> "Release":
-        """Return the same release, with the same text, with its columns in another order.
+    def in_order(self, order: tuple[Sequence[str], Sequence[str]]) -> "Release":
+        """Return the same release, with the same text, with its features and targets in another order.
 
         Raises
         ------
         ValueError
             When these are not its columns.
         """
-        if (tuple(features), tuple(targets)) == (self.feature_names, self.target_names):
+        features, targets = map(tuple, order)
+        if (features, targets) == self.order:
             return self
-        if sorted(features) != sorted(self.feature_names) or sorted(targets) != sorted(self.target_names):
+        if [*map(sorted, order)] != [*map(sorted, self.order)]:
             raise ValueError("the release has other columns")
-        return replace(
-            self, **select_statistics(self, find_part(self, self, tuple(features), tuple(targets), self.row_map))
-        )
+        return replace(self, **select_statistics(self, find_part(self, self, features, targets, self.row_map)))
 
-    def arranged_as(self, request: Mapping[str, Any]) -> "Release":
-        """Return this release with its columns in the order of a request.
-
-        Raises
-        ------
-        ServiceError
-            When they are others than were asked.
-        """
-        named = match_features(self.expressions, self.columns, request)
+    def find_order(self, request: Any) -> tuple[Sequence[str], Sequence[str]]:
+        """Return the order of a request. Raise `ServiceError` when it asked for other columns."""
+        named = match_features(self.expressions, self.columns, request.members)
         if named is None:
             raise ServiceError(f"malformed answer: {self.id} has other columns than were asked")
-        if self.posted != asked_combinations(request):
+        if self.posted != asked_combinations(request.members):
             raise ServiceError(f"malformed answer: the terms of {self.id} are combined otherwise than was asked")
-        return self._arranged(*named)
+        return named
 
     def select(
         self, features: "Sequence[str | Expression] | None" = None, target: "str | Expression | None" = None
@@ -400,176 +369,3 @@ class Release(NoisyStatistics, PublishedAnswer):
         if (found := unwrap_steps(body)) is not None:
             return replace(cls.from_text(found[0], answer), steps=tuple(map(ScoreRelease.from_text, found[1])))
         return super().from_text(text, answer)
-
-    @classmethod
-    def _read_statistics(cls, body: Fields) -> dict[str, Any]:
-        return read_statistics(body)
-
-    @classmethod
-    def from_arrays(
-        cls,
-        xtx: ArrayLike,
-        xty: ArrayLike | None = None,
-        yty: ArrayLike | None = None,
-        *,
-        lambda_min: float | None = None,
-        features: Sequence[str | Column] | None = None,
-        targets: Sequence[str | Column] | None = None,
-        constant: bool = True,
-        noise: float | Noise = 0.0,
-        norm: float | None = None,
-        dataset: str = "local",
-    ) -> "Release":
-        r"""Make a release of one's own arrays, to work offline; it has no cost and no receipt.
-
-        Parameters
-        ----------
-        xtx : array-like of shape (D, D)
-            Symmetric, finite; the constant first if there is one, then the terms of `features` in order.
-        xty : array-like of shape (D, T) or (D,), optional
-            One column for each target. Default the release has none.
-        yty : array-like of shape (T,) or scalar, optional
-            Sum of squares of each target. Default the release has none.
-        lambda_min : float, optional
-            Smallest eigenvalue of XᵀX. Default the release has none.
-        features : sequence of str or Column, optional
-            A string is a numeric column without bounds, whose raw values are the scaled ones. A numeric `Column`
-            with bounds says that the arrays were made of ``(x - center) / scale``. A categorical one with L levels
-            stands for L − 1 terms beside a constant and for L without. Default ``x1``, ``x2``, ….
-        targets : sequence of str or Column, optional
-            Default ``y``, or ``y1``, ``y2``, ….
-        constant : bool
-            Whether the first row of `xtx` is the constant's.
-        noise : float or Noise
-            Standard deviation of the noise: one for all entries, or one for each statistic.
-        norm : float, optional
-            Radius to which rows were weighted, as the row map ``"ball"`` does. Default rows were not weighted.
-        dataset : str
-            A name to show.
-
-        Raises
-        ------
-        ValueError
-            When the shapes do not fit together or a number is not finite.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> age, y = np.array([-1.0, 0.0, 1.0]), np.array([0.2, 0.5, 0.8])
-        >>> X = np.column_stack([np.ones(3), age])
-        >>> age_in_years = Column.numeric("age", 50, 100, unit="years")
-        >>> release = Release.from_arrays(X.T @ X, X.T @ y, y @ y, features=[age_in_years], targets=["kappa"])
-        >>> release
-        <Release local of 'local': kappa ~ age>
-        """
-        text = write_release(
-            xtx,
-            xty,
-            yty,
-            lambda_min=lambda_min,
-            features=features,
-            targets=targets,
-            constant=constant,
-            noise=noise,
-            norm=norm,
-            dataset=dataset,
-        )
-        try:
-            return cls.from_text(text)
-        except ServiceError as error:
-            raise ValueError(str(error).removeprefix("malformed answer: ")) from None
-
-    @classmethod
-    def from_public(
-        cls,
-        frame: Any,
-        features: "Release | Sequence[Column]",
-        target: str | Column | Sequence[Column] | None = None,
-        *,
-        constant: bool = True,
-        dataset: str = "public",
-    ) -> "Release":
-        """Make a release, without noise, of rows that the analyst owns: to be fitted beside hospitals' releases.
-
-        A fit keeps its residual variance apart, and tests whether its coefficients agree before it borrows.
-
-        Parameters
-        ----------
-        frame : data frame, or mapping of str to array-like
-            Raw units. Rows that miss a value are coded as the columns' rule for missing values says.
-        features : Release or sequence of Column
-            A release whose columns, targets and coding are taken over; or the columns themselves, with the bounds to
-            which values are clipped.
-        target : str, Column or sequence of Column, optional
-            Beside columns: the column or columns to explain. Beside a release: one of its targets, default all.
-        constant : bool
-            Beside columns: whether the terms hold a constant.
-        dataset : str
-            A name to show.
-
-        Raises
-        ------
-        ValueError
-            When a column is absent, a level unknown or a value no number, or no row is complete.
-
-        Examples
-        --------
-        >>> rows = {"age": [50.0, 75.0, 100.0], "kappa": [1.0, 2.0, 3.0]}
-        >>> columns = [Column.numeric("age", 50, 100)], Column.numeric("kappa", 0, 6)
-        >>> Release.from_public(rows, *columns).xty.round(2).tolist()
-        [[-1.0], [0.67]]
-        """
-        if isinstance(features, Release):
-            if features.combined:
-                raise ValueError("rows of combinations are not made here: ask for a release of the terms themselves")
-            coding = features._coding(target)
-        else:
-            coding = coding_of(features, target, constant=constant)
-        return cls.from_text(write_public(frame, coding, dataset=dataset))
-
-    def _coding(self, target: str | Column | Sequence[Column] | None) -> Coding:
-        """Return how the rows of this release were coded, with one of its targets or all."""
-        if not isinstance(target, str | None):
-            raise ValueError("beside a release the target must be the name of one of its targets")  # noqa: TRY004
-        targets = tuple(term for term in self.targets if target in {None, term.name})
-        if not targets:
-            raise ValueError(f"the release has no target {target!r}; it has {', '.join(self.target_names)}")
-        # A curator's targets have bounds; those of a release made here have none where its units are the raw ones.
-        clipped = tuple(self.receipt is not None or (t.center, t.scale) != (0.0, 1.0) for t in targets)
-        return Coding(self.features, self.columns, self.terms, targets, self.expressions, clipped, self.row_map)
-
-
-def _read_arranged(text: str, answer: str | None, features: Sequence[str], targets: Sequence[str]) -> Release:
-    return Release.from_text(text, answer)._arranged(features, targets)
-
-
-def show_release(release: Release) -> View:
-    """Show what was released, its cost and its noise; terms and receipt on demand."""
-    stated = list_published(release)
-    if release.selected_from is not None:
-        whole = release.selected_from
-        stated.append(("part of", write_formula(whole.dataset, whole.feature_names, whole.targets)))
-    if release.cost is not None:
-        stated.append(("cost", write_cost(release.cost)))
-    for step in release.steps:
-        if step.cost is not None:
-            bought = "Σ g gᵀ" if step.norms is None else "row lengths"
-            stated.append((f"cost of {bought}", write_cost(step.cost)))
-    stated += list_request(release.request)
-    if (choice := describe_choice(release)) is not None:
-        stated.append(("chosen", choice))
-    heads = ("term", "kind", "column", "center", "scale", "unit")
-    terms = [
-        (term.name, term.kind, term.column or "", number(term.center), number(term.scale), term.unit or "")
-        for term in (*release.coded_terms, *release.targets)
-    ]
-    listed = f"terms ({len(release.coded_terms):,}) and targets ({len(release.targets):,})"
-    title = f"Combinations ({len(release.terms):,}) of {listed}" if release.combined else listed.capitalize()
-    caption = quiet("A raw value x stands in the statistics as (x − center) / scale")
-    return (
-        facts(join("Release ", write_formula(release.dataset, release.feature_names, release.targets)), stated),
-        list_noise(release.noise, len(release.terms), len(release.targets)),
-        *map(Note, release.caveats),
-        folded(title, table(caption, heads, terms, numeric=(3, 4))),
-        *([] if release.receipt is None else [fold_receipt(release.receipt)]),
-    )

@@ -5,19 +5,15 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import cached_property
 from typing import Any, ParamSpec, TypeAlias, TypedDict, TypeVar
 
-from analyst_client.kinds.base import Request, own_answer, own_quote
-from analyst_client.kinds.gram import KIND
+from analyst_client.kinds.base import Request
 from analyst_client.kinds.gram.arguments import Unstated, as_features, as_names, check_target
 from analyst_client.kinds.gram.quote import Quote
 from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.gram.rows import Rows, row_map
 from analyst_client.kinds.request import PricedRequest
-from analyst_client.schema.answers import Answer
 from analyst_client.schema.columns import Column
-from analyst_client.schema.quotes import AnyQuote
 from analyst_client.terms.expression import Expression
 from analyst_client.terms.formulas import Model, ReadModel
 
@@ -40,7 +36,7 @@ ARGUMENT_SYNONYMS = {
 
 
 @dataclass(frozen=True, repr=False)
-class ReleaseRequest(PricedRequest):
+class ReleaseRequest(PricedRequest[Release, Quote]):
     """A request of noisy sufficient statistics; `CuratorClient.release` explains each option.
 
     Raises
@@ -66,16 +62,6 @@ class ReleaseRequest(PricedRequest):
     shares: Mapping[str, float] | None = None
     calibration: str | None = None
 
-    kind = KIND
-
-    def arrange(self, answer: Answer) -> Release:
-        """Return a release with its columns in the order that was asked; raise `ServiceError` when it has others."""
-        return own_answer(answer, Release, KIND).arranged_as(self.members)
-
-    def arrange_quote(self, quote: AnyQuote) -> Quote:
-        """Return a quote with its columns in the order that was asked."""
-        return own_quote(quote, Quote, KIND).arranged_as(self.members)
-
     @property
     def lacks_target(self) -> bool:
         """True if the request names no target, and no statistics that need none."""
@@ -91,15 +77,14 @@ class ReleaseRequest(PricedRequest):
         targets = self.targets if target is None else [target]
         return None if targets is None else as_features(targets, "targets")
 
-    @cached_property
-    def members(self) -> dict[str, Any]:
-        """Members of the body: the options that were set, and nothing else. Sequences are read once."""
-        body: dict[str, Any] = {"kind": KIND, "features": [f.to_json() for f in as_features(self.features, "features")]}
+    def _asked_members(self) -> dict[str, Any]:
+        body = {"features": [feature.to_json() for feature in as_features(self.features, "features")]}
         if self.named_targets is not None:
             body["targets"] = [target.to_json() for target in self.named_targets]
-        body |= self.shared_members
-        if not self.intercept:
-            body["intercept"] = False
+        return body
+
+    def _option_members(self) -> dict[str, Any]:
+        body: dict[str, Any] = {} if self.intercept else {"intercept": False}
         if self.rows is not None or self.norm is not None:
             if self.expected_rows is not None:
                 raise ValueError("expected_rows chooses a row map where none is named: leave out rows and norm, or it")
@@ -108,11 +93,7 @@ class ReleaseRequest(PricedRequest):
             body["expected_rows"] = int(self.expected_rows)
         if self.statistics is not None:
             body["statistics"] = as_names(self.statistics, "statistics")
-        if self.shares is not None:
-            body["shares"] = {name: float(share) for name, share in self.shares.items()}
-        if self.calibration is not None:
-            body["calibration"] = self.calibration
-        return body
+        return body | self._said("shares", "calibration")
 
 
 class ReleaseOptions(TypedDict, total=False):

@@ -16,19 +16,8 @@ _FILLED = frozenset({"midpoint", "indicator"})
 def write_weight(terms: Sequence[Term], columns: Sequence[Column], norm: float) -> Expression:
     r"""Return :math:`w^2 = \min(1, R^2/(1 + \lVert x\rVert^2))` of the terms x beside the constant.
 
-    Parameters
-    ----------
-    terms : sequence of Term
-        Of a release, or its quote, the constant among them.
-    columns : sequence of Column
-        That these are made of.
-    norm : float
-        R, in scaled units.
-
-    Raises
-    ------
-    ValueError
-        Where no expression of a curator gives the length of a row.
+    Terms and columns are those of a release, or its quote; R is in scaled units. Raise `ValueError` where no expression
+    of a curator gives the length of a row.
 
     Examples
     --------

@@ -30,10 +30,7 @@ def wrap(text: str, features: Sequence[str], targets: Sequence[str]) -> str:
 def unwrap(body: Fields) -> Selection | None:
     """Read what `wrap` wrote; None for any other text.
 
-    Raises
-    ------
-    ServiceError
-        When it says more or less than `wrap` writes: nobody signed what stands beside the whole.
+    Raise `ServiceError` when it says more or less than `wrap` writes: nobody signed what stands beside the whole.
     """
     if body.members.get("kind") != SELECTION:
         return None
@@ -48,13 +45,7 @@ def wrap_steps(text: str, steps: Sequence[str]) -> str:
 
 
 def unwrap_steps(body: Fields) -> tuple[str, tuple[str, ...]] | None:
-    """Read what `wrap_steps` wrote: the release and its steps; None for any other text.
-
-    Raises
-    ------
-    ServiceError
-        When it says more or less.
-    """
+    """Read what `wrap_steps` wrote: the release and its steps; None for any other text. More or less is refused."""
     if body.members.get("kind") != STEPS:
         return None
     if body.members.keys() != {"kind", "steps", "of"}:

@@ -6,25 +6,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from analyst_client.kinds.gram.quote import Noise, order_terms
+from analyst_client.kinds.arrays import frozen
+from analyst_client.kinds.gram.coding import order_terms
+from analyst_client.kinds.gram.quote import Noise
 from analyst_client.kinds.gram.statistics import NoisyStatistics
 from analyst_client.schema.columns import stored_columns
 
 
 class Part(NamedTuple):
-    """Positions of a part's terms and targets in the whole release.
-
-    Attributes
-    ----------
-    features : tuple of str
-        Names.
-    terms : list of int
-        Rows of XᵀX.
-    targets : list of int
-        Columns of Xᵀy, or rows of XᵀX.
-    is_feature : bool
-        Whether the targets were features.
-    """
+    """Positions of a part's terms and targets in XᵀX and Xᵀy of the whole; a target that was a feature is in XᵀX."""
 
     features: tuple[str, ...]
     terms: list[int]
@@ -39,13 +29,7 @@ def find_part(
     targets: tuple[str, ...],
     row_map: str | None,
 ) -> Part:
-    """Find a part of a release, which may be a part of the whole itself.
-
-    Raises
-    ------
-    ValueError
-        With what would have worked.
-    """
+    """Find a part of a release, which may be a part of the whole itself. `ValueError` says what would have worked."""
     within = {*release.feature_names, *release.target_names}
     single = {column.name: column for column in whole.features}
     columns = {name: single.get(name) for name in whole.feature_names if name in within}
@@ -124,16 +108,10 @@ def select_statistics(whole: NoisyStatistics, part: Part) -> dict[str, Any]:
     combined = tuple(whole.combined[j] for j in order_terms(whole.combined, part.features))
     used |= {name for term in combined or [whole.terms[j] for j in rows] for name in term.columns}
     same = not part.is_feature and len(rows) == len(whole.terms)  # in another order, which no eigenvalue notices
-    arrays = {
-        "xtx": None if xtx is None else xtx[np.ix_(rows, rows)],
-        "xty": None if xty is None else xty[np.ix_(rows, part.targets)],
-        "yty": None if yty is None else yty[part.targets],
-    }
-    for array in arrays.values():
-        if array is not None:
-            array.setflags(write=False)
     return {
-        **arrays,
+        "xtx": None if xtx is None else frozen(xtx[np.ix_(rows, rows)]),
+        "xty": None if xty is None else frozen(xty[np.ix_(rows, part.targets)]),
+        "yty": None if yty is None else frozen(yty[part.targets]),
         "features": tuple(columns[name] for name in part.features if name in columns),
         "inner_columns": tuple(c for c in whole.columns if c.name in used and c.name not in part.features),
         "terms": tuple(whole.terms[j] for j in rows),

@@ -1,6 +1,5 @@
 """Noisy sufficient statistics of a regression: what a release and its parts hold, as they are read from an answer."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -9,59 +8,52 @@ import numpy as np
 
 from analyst_client.arrays import FloatArray
 from analyst_client.kinds.arrays import frozen, read_values, unpack_symmetric
-from analyst_client.kinds.combinations import Combinations
-from analyst_client.kinds.gram.coding import check_terms, name_features, read_coding
+from analyst_client.kinds.gram.coding import Coded, check_terms
 from analyst_client.kinds.gram.quote import Noise
-from analyst_client.schema.columns import Column, Term
 from analyst_client.schema.wire import Fields
-from analyst_client.terms.expression import Expression
 
 SPANNED = 1e-9
 """Largest distance from 1, in any row, of a combination that counts as the constant."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class NoisyStatistics:
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class NoisyStatistics(Coded):
     """Statistics of D terms and T targets, in scaled units, with the deviations of their noise.
 
     Attributes
     ----------
-    features : tuple of Column
-        Columns that are features by themselves: not those that only a basis or an interaction is made of.
-    inner_columns : tuple of Column
-        Columns that only a basis or an interaction is made of, and targets that are computed.
-    terms, targets : tuple of Term
-        Rows of `xtx`, the constant first if there is one; columns of `xty`.
-    expressions : mapping of str to Expression
-        Features and targets as they are asked for, by name.
     xtx : ndarray of shape (D, D) or None
     xty : ndarray of shape (D, T) or None
     yty : ndarray of shape (T,) or None
     lambda_min : float or None
+        Noisy smallest eigenvalue of XᵀX.
     noise : Noise
-    combined : tuple of Term
-        The terms of the columns, where `terms` are combinations of these; else none.
-    posted : Combinations or None
-        The weights of these combinations, as the curator used them.
+        Standard deviations of the noise.
     """
 
-    features: tuple[Column, ...]
-    inner_columns: tuple[Column, ...]
-    terms: tuple[Term, ...]
-    targets: tuple[Term, ...]
-    expressions: Mapping[str, Expression]
     xtx: FloatArray | None
     xty: FloatArray | None
     yty: FloatArray | None
     lambda_min: float | None
     noise: Noise
-    combined: tuple[Term, ...] = ()
-    posted: Combinations | None = None
 
-    @property
-    def coded_terms(self) -> tuple[Term, ...]:
-        """The terms that columns are coded as: what is combined, or else `terms`."""
-        return self.combined or self.terms
+    @classmethod
+    def read_stated(cls, body: Fields) -> dict[str, Any]:
+        """Read terms and statistics; raise `ServiceError` on a wrong one."""
+        coding = super().read_stated(body)
+        terms, targets = coding["terms"], coding["targets"]
+        check_terms(body, (*coding["features"], *coding["inner_columns"]), terms, coding["combined"], targets)
+        statistics = body.object("statistics")
+        d, t = len(terms), len(targets)
+        triangle = read_values(statistics, "xtx", [d, d], d * (d + 1) // 2, packing="upper")
+        xty = read_values(statistics, "xty", [d, t], d * t)
+        lambda_min = read_values(statistics, "lambda_min", [], 1)
+        return coding | {
+            "xtx": None if triangle is None else frozen(unpack_symmetric(triangle, d)),
+            "xty": None if xty is None else frozen(xty.reshape(d, t)),
+            "yty": read_values(statistics, "yty", [t], t),
+            "lambda_min": None if lambda_min is None else float(lambda_min[0]),
+        }
 
     @cached_property
     def combinations(self) -> FloatArray | None:
@@ -85,46 +77,6 @@ class NoisyStatistics:
         return form if np.allclose(self.combinations @ form, constant, rtol=0.0, atol=SPANNED) else None
 
     @property
-    def columns(self) -> tuple[Column, ...]:
-        """Columns that terms are made of, and targets that are computed."""
-        return (*self.features, *self.inner_columns)
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """Names of the features: of columns, bases and interactions."""
-        return name_features(self.features, self.coded_terms)
-
-    @property
-    def term_names(self) -> tuple[str, ...]:
-        """Names of the D terms, the constant included."""
-        return tuple(term.name for term in self.terms)
-
-    @property
-    def target_names(self) -> tuple[str, ...]:
-        """Names of the T targets."""
-        return tuple(term.name for term in self.targets)
-
-    @property
     def has_constant(self) -> bool:
         """True if the first term is the constant."""
         return self.terms[0].kind == "constant"
-
-
-def read_statistics(body: Fields) -> dict[str, Any]:
-    """Read the statistics of an answer, by the names of `NoisyStatistics`; raise `ServiceError` on a wrong one."""
-    coding = read_coding(body)
-    terms, targets = coding["terms"], coding["targets"]
-    check_terms(body, (*coding["features"], *coding["inner_columns"]), terms, coding["combined"], targets)
-    statistics = body.object("statistics")
-    d, t = len(terms), len(targets)
-    triangle = read_values(statistics, "xtx", [d, d], d * (d + 1) // 2, packing="upper")
-    xty = read_values(statistics, "xty", [d, t], d * t)
-    lambda_min = read_values(statistics, "lambda_min", [], 1)
-    return {
-        **coding,
-        "xtx": None if triangle is None else frozen(unpack_symmetric(triangle, d)),
-        "xty": None if xty is None else frozen(xty.reshape(d, t)),
-        "yty": read_values(statistics, "yty", [t], t),
-        "lambda_min": None if lambda_min is None else float(lambda_min[0]),
-        "noise": Noise.read(body.object("noise")),
-    }

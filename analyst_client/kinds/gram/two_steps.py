@@ -27,7 +27,7 @@ import numpy as np
 
 from analyst_client.display.model import Block, Note, number
 from analyst_client.errors import RequestInvalidError
-from analyst_client.kinds.gram.quote import Quote, list_noise
+from analyst_client.kinds.gram.quote import Quote, show_noise
 from analyst_client.kinds.gram.request import ReleaseRequest
 from analyst_client.kinds.gram.row_lengths import POINTS, SHARE, count_groups, spread_counts
 from analyst_client.kinds.score import NORMS
@@ -93,14 +93,7 @@ def _part(quote: Quote, share: float) -> dict[str, float]:
 
 
 def norms_request(request: ReleaseRequest, quote: Quote) -> ScoreRequest:
-    """Return the first step of a release: counts of rows by ‖x‖, the terms without the constant.
-
-    Parameters
-    ----------
-    request : ReleaseRequest
-    quote : Quote
-        Of that request, at the whole price.
-    """
+    """Return the first step of a release, quoted at the whole price: counts of rows by ‖x‖, without the constant."""
     targets = zip(request.named_targets or [], quote.targets, strict=True)
     terms = [term.name for term in quote.terms if term.kind != "constant"]
     asked = ScoreRequest(
@@ -131,14 +124,8 @@ def _never(target: Expression, term: Term) -> Expression:
 def choose_rows(norms: ScoreRelease, groups: int, xty_sd: float) -> dict[str, Any]:
     """Choose the row map by the published rule, as it stands on the wire.
 
-    Parameters
-    ----------
-    norms : ScoreRelease
-        The first step.
-    groups : int
-        Square of the longest possible row without the constant.
-    xty_sd : float
-        Deviation of the noise in an entry of Xᵀy that the second step has at the norm 1.
+    `norms` is the first step, `groups` the square of the longest possible row without the constant, `xty_sd` the
+    deviation of the noise in an entry of Xᵀy that the second step has at the norm 1.
     """
     squares, rows = spread_counts(norms, groups)
     total, sd = float(rows.sum()), (norms.noise.norms or 0.0) * math.sqrt(len(rows) / POINTS)
@@ -175,16 +162,9 @@ def release_request(
 class TwoSteps:
     """The quotes of a release in steps: of its first step, and of its possible outcomes.
 
-    Attributes
-    ----------
-    norms : ScoreQuote or None
-        Of the counts of rows by their length: their noise in rows, and their part of the cost. None where no step
-        chooses the row map.
-    narrow, wide : Quote
-        Of the release under a norm that hardly exceeds 1, and under the box: its noise lies between. The same twice
-        where no step chooses the row map.
-    meat : ScoreQuote or None
-        Of Σ g gᵀ, which makes standard errors robust, where it was asked for.
+    `norms` is that of the counts of rows by their length, None where no step chooses the row map. `narrow` and `wide`
+    are of the release under a norm that hardly exceeds 1, and under the box: its noise lies between; they are the same
+    where no step chooses. `meat` is of Σ g gᵀ, which makes standard errors robust, where it was asked for.
     """
 
     norms: ScoreQuote | None
@@ -210,11 +190,11 @@ class TwoSteps:
 
     def _list_release(self, terms: int, targets: int) -> tuple[Block, ...]:
         if self.norms is None:
-            return (list_noise(self.wide.noise, terms, targets),)
+            return (show_noise(self.wide.noise, terms, targets),)
         norm = number(self.narrow.request["rows"]["norm"])
         return (
-            list_noise(self.narrow.noise, terms, targets, under=f"at the least, under the norm {norm} "),
-            list_noise(self.wide.noise, terms, targets, under="at the most, under the box "),
+            show_noise(self.narrow.noise, terms, targets, under=f"at the least, under the norm {norm} "),
+            show_noise(self.wide.noise, terms, targets, under="at the most, under the box "),
             Note(
                 f"The row map is chosen in two charged steps: {SHARE:.0%} of the price buys counts of rows by "
                 f"their length, with noise of {number(self.norms.noise.norms or 0.0)} rows in each, and a published "
@@ -232,16 +212,9 @@ def quote_steps(
 ) -> Quote:
     """Return the quote of what a call would do: of two steps, of the second alone where the first is stored, or of one.
 
-    Parameters
-    ----------
-    ask, fetch : callable
-        Return the quote of a request, and a stored release by its id.
-    request : ReleaseRequest
-        One that `leaves_row_map`.
-    quote : Quote
-        Of it, in one step.
-    meat : ScoreQuote, optional
-        Of one more step, which follows any others; the request may then name its row map.
+    `ask` and `fetch` return the quote of a request, and a stored release by its id. The request is one that
+    `leaves_row_map`, and `quote` is of it in one step; `meat` is of one more step, which follows any others: the
+    request may then name its row map.
     """
     share = 1.0 - (ROBUST_SHARE if meat is not None else 0.0)
     if meat is not None:

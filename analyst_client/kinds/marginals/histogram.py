@@ -10,17 +10,11 @@ from analyst_client.arrays import FloatArray
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Note, View, join, number, quiet, untrusted
 from analyst_client.display.terminal import plain
+from analyst_client.kinds.arrays import frozen
 from analyst_client.kinds.counts.axes import TableAxis
 from analyst_client.kinds.counts.bins import check_part, quantile_of_bins
 from analyst_client.kinds.counts.laws import combined_quantile
-from analyst_client.kinds.counts.table import (
-    NOTE,
-    Estimate,
-    check_of,
-    frozen,
-    table_of_cells,
-    with_unit,
-)
+from analyst_client.kinds.counts.table import NOTE, Estimate, check_of, table_of_cells, with_unit
 from analyst_client.kinds.marginals.items import Marginal, bounds_of, center_and_scale
 from analyst_client.kinds.marginals.tree import apply_inverse, cumulative_variances, fit_tree
 from analyst_client.level import LEVEL, takes_level

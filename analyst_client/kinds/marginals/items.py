@@ -1,15 +1,13 @@
 """Items of marginals: as they are asked, and as they are answered."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, TypeAlias
 
 from analyst_client.arrays import FloatArray
-from analyst_client.error_base import ServiceError
 from analyst_client.kinds.arrays import frozen, read_packed
-from analyst_client.kinds.counts.axes import read_columns, read_is_laplace
-from analyst_client.schema.columns import Column, DerivedColumn
-from analyst_client.schema.quotes import read_deviations
+from analyst_client.schema.columns import Column
+from analyst_client.schema.quotes import read_deviation, read_is_laplace
 from analyst_client.schema.wire import Fields
 from analyst_client.terms.expression import Expression, as_expression, sort_key
 from analyst_client.terms.matching import names_column
@@ -223,49 +221,33 @@ class Marginal(ItemShape):
     sd: float
     is_laplace: bool
 
-    @property
-    def as_asked(self) -> Item:
-        """The item of a request that it answers."""
-        columns = [column.expression if isinstance(column, DerivedColumn) else column.name for column in self.columns]
-        made = ITEMS[self.type]
-        options: dict[str, Any] = {made.fineness: self.size} if made.fineness else {}
-        return made(columns, **options)
-
     def arranged(self, order: Sequence[int]) -> Self:
         """Return this item with its columns in another order, each by its place here."""
         return replace(super().arranged(order), values=frozen(self.values[list(order)]))
 
 
-def read_items(body: Fields) -> tuple[ItemShape, ...]:
-    """Read the items of an answer or a quote, in its order."""
-    find_column = read_columns(body)
-
-    def read_item(fields: Fields) -> ItemShape:
-        asked = ITEMS.get(fields.text("type"))
-        if asked is None:
-            raise fields.fault("type", "a type that this version knows: a newer one may know more")
-        columns = tuple(find_column(fields, "columns", stated) for stated in fields.array("columns"))
-        if not columns or len({column.name for column in columns}) < len(columns):
-            raise fields.fault("columns", "made of distinct columns")
-        if any(column.type != "numeric" or column.lower is None for column in columns):
-            raise fields.fault("columns", "made of numbers with bounds")
-        size = None if asked.fineness is None else fields.integer(asked.fineness)
-        low, high = asked.fineness_range
-        if asked.fineness is not None and size is not None and not low <= size <= high:
-            raise fields.fault(asked.fineness, f"from {low} to {high}")
-        return ItemShape(fields.text("name"), asked.type, columns, size)
-
-    items = body.each("marginals", read_item)
-    if not items or len({item.name for item in items}) < len(items):
-        raise body.fault("marginals", "a list of distinct names")
-    return items
+def read_item(fields: Fields, find_column: Callable[[Fields, str, Any], Column]) -> ItemShape:
+    """Read an item of an answer or a quote."""
+    asked = ITEMS.get(fields.text("type"))
+    if asked is None:
+        raise fields.fault("type", "a type that this version knows: a newer one may know more")
+    columns = tuple(find_column(fields, "columns", stated) for stated in fields.array("columns"))
+    if not columns or len({column.name for column in columns}) < len(columns):
+        raise fields.fault("columns", "made of distinct columns")
+    if any(column.type != "numeric" or column.lower is None for column in columns):
+        raise fields.fault("columns", "made of numbers with bounds")
+    size = None if asked.fineness is None else fields.integer(asked.fineness)
+    low, high = asked.fineness_range
+    if asked.fineness is not None and size is not None and not low <= size <= high:
+        raise fields.fault(asked.fineness, f"from {low} to {high}")
+    return ItemShape(fields.text("name"), asked.type, columns, size)
 
 
 def read_marginal(item: ItemShape, statistics: Fields, noise: Fields) -> Marginal:
     """Read the values of an item. Raise `ServiceError` where something is wrong."""
     columns, numbers = item.shape
     values = read_packed(statistics.object(item.name), [columns, numbers], columns * numbers).reshape(item.shape)
-    sd, is_laplace = read_deviations(noise, [item.name])[item.name], read_is_laplace(noise)
+    sd, is_laplace = read_deviation(noise, item.name), read_is_laplace(noise)
     return Marginal(item.name, item.type, item.columns, item.size, values, sd, is_laplace)
 
 
@@ -286,24 +268,3 @@ def center_and_scale(column: Column) -> tuple[float, float]:
     """
     low, high = bounds_of(column)
     return low / 2.0 + high / 2.0, high / 2.0 - low / 2.0
-
-
-def match_items(asked: Sequence[_Item], answered: Sequence[ItemShape]) -> list[tuple[int, tuple[int, ...]]]:
-    """Return for each item that was asked its place among those of an answer, and the places of its columns there.
-
-    Raises
-    ------
-    ServiceError
-        When other items were answered.
-    """
-    left, found = dict(enumerate(answered)), []
-    for item in asked:
-        fitting = ((place, order) for place, one in left.items() if (order := one.places_of(item)) is not None)
-        match = next(fitting, None)
-        if match is None:
-            raise ServiceError("malformed answer: it has other marginals than were asked")
-        found.append(match)
-        del left[match[0]]
-    if left:
-        raise ServiceError("malformed answer: it has more marginals than were asked")
-    return found

@@ -1,30 +1,22 @@
 """A release of marginals: one published answer, and what it says of each column."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from analyst_client.display.model import Block, Inline, Note, View, number, table, untrusted
+from analyst_client.display.model import Block, Inline, Note, number, table, untrusted
 from analyst_client.kinds.counts.table import Estimate
 from analyst_client.kinds.marginals import KIND
 from analyst_client.kinds.marginals.histogram import Histogram
-from analyst_client.kinds.marginals.items import (
-    ColumnAsked,
-    Item,
-    Marginal,
-    center_and_scale,
-    match_items,
-    read_items,
-    read_marginal,
-)
+from analyst_client.kinds.marginals.items import ColumnAsked, Marginal, center_and_scale, read_marginal
+from analyst_client.kinds.marginals.quote import Marginals
 from analyst_client.kinds.marginals.recentring import Recentring, propose
 from analyst_client.kinds.marginals.sums import Sums
-from analyst_client.kinds.published import PublishedAnswer
+from analyst_client.kinds.parts import PartsRelease
 from analyst_client.level import LEVEL, takes_level
 from analyst_client.schema.columns import Column
-from analyst_client.schema.wire import Fields
 from analyst_client.terms.expression import Expression, as_expression
 from analyst_client.terms.matching import names_column
 
@@ -51,13 +43,11 @@ class Support(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MarginalsRelease(PublishedAnswer):
+class MarginalsRelease(Marginals, PartsRelease):
     """Noisy marginals of a dataset: where single numeric columns are, and how spread.
 
     Made by `CuratorClient.release` with a `MarginalsRequest`, in the order that was asked; by `load` or
     `CuratorClient.fetch_release` in that of the curator. Two releases are equal when their texts are.
-
-    Text, request, cost, receipt and way of the answer are stated as by `Release`.
 
     Attributes
     ----------
@@ -65,12 +55,9 @@ class MarginalsRelease(PublishedAnswer):
         The items, each with its `type`, its `columns`, and its `values` as they were released.
     """
 
-    _kind = KIND
+    kind = KIND
+    _read_numbers = staticmethod(read_marginal)
     marginals: tuple[Marginal, ...]
-
-    @property
-    def _title(self) -> str:
-        return "; ".join(marginal.title for marginal in self.marginals)
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -312,20 +299,6 @@ class MarginalsRelease(PublishedAnswer):
         found = self.columns if columns is None else [self._find(column) for column in columns]
         return {column.name: propose(column, self._histograms(column), self._moments(column)) for column in found}
 
-    def arranged_as(self, asked: Sequence[Item]) -> "MarginalsRelease":
-        """Return this release with items and columns as they were asked. Raise `ServiceError` when it has others."""
-        places = match_items(asked, self.marginals)
-        return replace(self, marginals=tuple(self.marginals[i].arranged(order) for i, order in places))
-
-    @classmethod
-    def _read_statistics(cls, body: Fields) -> dict[str, Any]:
-        statistics, noise = body.object("statistics"), body.object("noise")
-        return {"marginals": tuple(read_marginal(item, statistics, noise) for item in read_items(body))}
-
-    def __reduce__(self) -> "tuple[Callable[..., MarginalsRelease], tuple[Any, ...]]":
-        """Pickle the text and the order: read anew, the arrays are read-only again."""
-        return _read_arranged, (self.text, self.answer, tuple(marginal.as_asked for marginal in self.marginals))
-
     def _find(self, asked: ColumnAsked) -> Column:
         expression, columns = as_expression(asked), self.columns
         for column in columns:
@@ -357,8 +330,8 @@ class MarginalsRelease(PublishedAnswer):
         moments = self._moments(column)
         return reduce(Sums.seeing, histograms if moments is None else [moments, *histograms])
 
-    def _view(self) -> View:
-        return self._show(f"marginals: {self._title}", self._list_columns(), Note(SHOWN_NOTE))
+    def _blocks(self) -> list[Block]:
+        return [self._list_columns(), Note(SHOWN_NOTE)]
 
     def _list_columns(self) -> Block:
         rows: list[list[Inline]] = []
@@ -381,7 +354,3 @@ def _scaled(estimate: Estimate, center: float, scale: float) -> Estimate:
 def _write(estimate: Estimate) -> tuple[str, str]:
     value = "–" if math.isnan(estimate.value) else number(estimate.value)
     return value, f"{number(estimate.low)} to {number(estimate.high)}"
-
-
-def _read_arranged(text: str, answer: str | None, asked: Sequence[Item]) -> MarginalsRelease:
-    return MarginalsRelease.from_text(text, answer).arranged_as(asked)

@@ -1,22 +1,18 @@
 """The request of noisy marginals."""
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from analyst_client.kinds.base import own_answer, own_quote
-from analyst_client.kinds.marginals import KIND
 from analyst_client.kinds.marginals.items import Flat, Item, Moments, Tree
 from analyst_client.kinds.marginals.quote import MarginalsQuote
 from analyst_client.kinds.marginals.release import MarginalsRelease
-from analyst_client.kinds.request import PricedRequest, share_members
-from analyst_client.schema.answers import Answer
-from analyst_client.schema.quotes import AnyQuote
+from analyst_client.kinds.parts import PartsRequest
 
 
 @dataclass(frozen=True, repr=False)
-class MarginalsRequest(PricedRequest):
+class MarginalsRequest(PartsRequest[MarginalsRelease, MarginalsQuote]):
     """A request of where single numeric columns are, and how spread: one or more items, at one cost.
 
     Which rows count, the cost, and who is charged: see `analyst_client.kinds.request.PricedRequest`.
@@ -41,11 +37,8 @@ class MarginalsRequest(PricedRequest):
     {'type': 'moments', 'columns': ['age']}
     """
 
+    part = "item"
     marginals: Sequence[Item]
-    _: KW_ONLY
-    shares: Sequence[float] | None = None
-
-    kind = KIND
 
     @cached_property
     def items(self) -> tuple[Item, ...]:
@@ -59,17 +52,10 @@ class MarginalsRequest(PricedRequest):
             raise ValueError("two items ask for the same: it would be charged twice")
         return items
 
-    @cached_property
-    def members(self) -> dict[str, Any]:
-        """Members of the body: the options that were set, and nothing else."""
-        marginals = [item.members for item in self.items]
-        body = {"kind": KIND, "marginals": marginals, **self.shared_members}
-        return body | share_members(self.shares, len(marginals), "item")
+    @property
+    def parts(self) -> tuple[Item, ...]:
+        """The items."""
+        return self.items
 
-    def arrange(self, answer: Answer) -> MarginalsRelease:
-        """Return a release with items and columns as they were asked; raise `ServiceError` when it has others."""
-        return own_answer(answer, MarginalsRelease, KIND).arranged_as(self.items)
-
-    def arrange_quote(self, quote: AnyQuote) -> MarginalsQuote:
-        """Return a quote with items and columns as they were asked; raise `ServiceError` when it has others."""
-        return own_quote(quote, MarginalsQuote, KIND).arranged_as(self.items)
+    def _asked_members(self) -> dict[str, Any]:
+        return {"marginals": [item.members for item in self.items]}

@@ -14,16 +14,9 @@ from analyst_client.arrays import FloatArray
 
 
 def fit_tree(values: FloatArray) -> FloatArray:
-    """Return the counts of the finest bins by generalised least squares.
+    """Return the counts of the n finest bins by generalised least squares, of shape (..., n).
 
-    Parameters
-    ----------
-    values : ndarray of shape (..., 2n − 2)
-        Level after level, the coarsest first; n is a power of 2.
-
-    Returns
-    -------
-    ndarray of shape (..., n)
+    `values`, of shape (..., 2n − 2), has level after level, the coarsest first; n is a power of 2.
 
     Examples
     --------

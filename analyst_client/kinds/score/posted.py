@@ -6,13 +6,23 @@ from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 from analyst_client.arrays import FloatArray
+from analyst_client.display.model import Table
 from analyst_client.error_base import ServiceError
 from analyst_client.kinds.arrays import frozen
+from analyst_client.kinds.columns import column_namer, read_columns
 from analyst_client.kinds.combinations import BITS_MAX, Combinations, read_combinations
-from analyst_client.kinds.gram.coding import check_terms, name_features, read_columns, read_expressions
-from analyst_client.kinds.gram.quote import order_terms
-from analyst_client.kinds.score import LOSSES, STATISTICS
+from analyst_client.kinds.gram.coding import check_terms, name_features, order_terms, read_expressions
+from analyst_client.kinds.score import LOSSES, MEAT, NORMS, SCORE, STATISTICS
+from analyst_client.schema.answers import Stated
 from analyst_client.schema.columns import COMBINATION, Column, DerivedColumn, Term
+from analyst_client.schema.quotes import (
+    Deviation,
+    Distribution,
+    NamedNoise,
+    list_noise,
+    read_deviation,
+    read_is_laplace,
+)
 from analyst_client.schema.wire import Fields
 from analyst_client.terms.expression import Expression
 from analyst_client.terms.matching import match_features
@@ -26,18 +36,7 @@ class Posted(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """The members of a request that decide a row's contribution and the released statistics.
-
-    Attributes
-    ----------
-    features : list
-        As on the wire.
-    target : str or dict
-    intercept : bool
-    loss : str
-    posted : Posted
-    statistics : frozenset of str
-    """
+    """The members of a request that decide a row's contribution and the released statistics, as on the wire."""
 
     features: list[Any]
     target: Any
@@ -47,9 +46,50 @@ class Asked(NamedTuple):
     statistics: frozenset[str]
 
 
+DEVIATIONS = {SCORE: (SCORE,), NORMS: (NORMS,), MEAT: ("meat_diagonal", "meat_offdiagonal")}
+
+
+@dataclass(frozen=True)
+class ScoreNoise(NamedNoise):
+    """Standard deviation of the noise of one number of each statistic; None for those not asked.
+
+    Attributes
+    ----------
+    score, meat_diagonal, meat_offdiagonal : float or None
+        In units of the norm to which gradients are clipped, and of its square.
+    norms : float or None
+        In rows, or in their weight.
+    distribution : str
+        Law of the noise: ``"discrete_gaussian"`` or ``"discrete_laplace"``.
+    """
+
+    score: Deviation = None
+    norms: Deviation = None
+    meat_diagonal: Deviation = None
+    meat_offdiagonal: Deviation = None
+    distribution: Distribution = "unstated"
+
+    def table(self, directions: int) -> Table:
+        """Return the table of the noise of each statistic, of so many directions."""
+        rows = [
+            ("score", directions, self.score),
+            ("norms", 13, self.norms),
+            ("meat, diagonal", directions, self.meat_diagonal),
+            ("meat, off-diagonal", directions * (directions - 1) // 2, self.meat_offdiagonal),
+        ]
+        return list_noise(self, rows)
+
+
+def read_score_noise(fields: Fields, statistics: Sequence[str]) -> ScoreNoise:
+    """Read the noise of these statistics, which were asked."""
+    read_is_laplace(fields)
+    named = {name: read_deviation(fields, name) for statistic in statistics for name in DEVIATIONS[statistic]}
+    return ScoreNoise(distribution=fields.text("distribution"), **named)
+
+
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class PostedScore:
-    """The terms, the loss, the coefficients and the directions of an answer or a quote.
+class PostedScore(Stated):
+    """The terms, the loss, the coefficients, the directions and the noise of an answer or a quote.
 
     Attributes
     ----------
@@ -63,6 +103,8 @@ class PostedScore:
     loss : str
     statistics : tuple of str
     posted : Posted
+    noise : ScoreNoise
+        Standard deviations of the noise of one number of each statistic.
     """
 
     columns: tuple[Column, ...]
@@ -72,6 +114,7 @@ class PostedScore:
     loss: str
     statistics: tuple[str, ...]
     posted: Posted
+    noise: ScoreNoise
 
     @property
     def term_names(self) -> tuple[str, ...]:
@@ -94,12 +137,25 @@ class PostedScore:
         return self.posted.directions.matrix(self.term_names, self.posted.directions.count)
 
     @property
-    def title(self) -> str:
-        """The loss, the target and the features, in words."""
+    def _title(self) -> str:
         return f"{self.loss} score of {self.target.name} ~ {', '.join(self.feature_names)}"
 
-    def arranged_as(self, asked: Asked) -> Self:
-        """Return this with its terms in the order that was asked. Raise `ServiceError` when it is of something else."""
+    @property
+    def order(self) -> tuple[str, ...]:
+        """Names of the features, and the target's among them."""
+        return tuple(self.expressions)
+
+    def in_order(self, order: Sequence[str]) -> Self:
+        """Return this with its terms in the order of features; the target stands among these."""
+        return replace(
+            self,
+            terms=tuple(self.terms[j] for j in order_terms(self.terms, order)),
+            expressions={name: self.expressions[name] for name in order},
+        )
+
+    def find_order(self, request: Any) -> list[str]:
+        """Return the order that was asked. Raise `ServiceError` when this is of something else."""
+        asked: Asked = request.asked
         named = match_features(self.expressions, self.columns, {"features": asked.features, "targets": [asked.target]})
         if named is None:
             raise ServiceError("malformed answer: a score of other columns than were asked")
@@ -109,67 +165,45 @@ class PostedScore:
             raise ServiceError("malformed answer: other statistics of a score than were asked")
         if self.posted != asked.posted:
             raise ServiceError("malformed answer: a score at other coefficients or through other directions than asked")
-        return self.in_order([*named.features, *named.targets])
+        return [*named.features, *named.targets]
 
-    def in_order(self, names: Sequence[str]) -> Self:
-        """Return this with its terms in the order of features; the target stands among these."""
-        return replace(
-            self,
-            terms=tuple(self.terms[j] for j in order_terms(self.terms, names)),
-            expressions={name: self.expressions[name] for name in names},
-        )
-
-
-def read_posted(body: Fields) -> dict[str, Any]:
-    """Read what was posted, by the names of `PostedScore`; raise `ServiceError` where something is wrong."""
-    request = body.object("request")
-    terms, target = body.each("terms", Term.read), Term.read(body.object("target"))
-    if any(term.kind == COMBINATION for term in terms):
-        raise body.fault("terms", "terms of the request")
-    known = read_columns(body, {})
-    named = _named(request.array("features"), known)
-    computed = [target.name] if isinstance(known.get(target.name), DerivedColumn) else []
-    used = dict.fromkeys([*named, *(name for term in terms for name in term.columns), *computed])
-    columns = tuple(known[name] for name in used if name in known)
-    check_terms(body, columns, terms, (), [target])
-    features = name_features([known[name] for name in named], terms)
-    asked = {"features": request.array("features"), "target": [request.members.get("target")]}
-    expressions = read_expressions(request, asked, known, features)
-    if len(expressions) <= len(asked["features"]) or list(expressions)[-1] != target.name:
-        raise body.fault("target", "the target of the request, and none of its features")
-    names = [term.name for term in terms]
-    return {
-        "columns": columns,
-        "terms": terms,
-        "target": target,
-        "expressions": expressions,
-        "loss": _read_choice(request, "loss", LOSSES),
-        "statistics": _read_statistics(request),
-        "posted": Posted(
-            read_coefficients(request.object("coefficients"), names),
-            read_combinations(request.object("directions"), names),
-        ),
-    }
-
-
-def _named(features: Sequence[Any], known: Mapping[str, Column]) -> list[str]:
-    """Return the names of the features that are columns, declared or computed."""
-    computed = {c.name: c.expression.to_json() for c in known.values() if isinstance(c, DerivedColumn)}
-    return [name for value in features for name in known if value == computed.get(name, name)]
-
-
-def _read_choice(fields: Fields, name: str, known: Sequence[str]) -> str:
-    value = fields.text(name)
-    if value not in known:
-        raise fields.fault(name, "one that this version knows: a newer one may know more")
-    return value
-
-
-def _read_statistics(request: Fields) -> tuple[str, ...]:
-    stated = request.texts("statistics")
-    if not stated or len(set(stated)) < len(stated) or not set(stated) <= set(STATISTICS):
-        raise request.fault("statistics", "a list of statistics that this version knows: a newer one may know more")
-    return stated
+    @classmethod
+    def read_stated(cls, body: Fields) -> dict[str, Any]:
+        """Read what was posted, and its noise; raise `ServiceError` where something is wrong."""
+        request = body.object("request")
+        terms, target = body.each("terms", Term.read), Term.read(body.object("target"))
+        if any(term.kind == COMBINATION for term in terms):
+            raise body.fault("terms", "terms of the request")
+        known = read_columns(body)
+        name_of = column_namer(known)
+        named = [name for value in request.array("features") if (name := name_of(value)) is not None]
+        computed = [target.name] if isinstance(known.get(target.name), DerivedColumn) else []
+        used = dict.fromkeys([*named, *(name for term in terms for name in term.columns), *computed])
+        columns = tuple(known[name] for name in used if name in known)
+        check_terms(body, columns, terms, (), [target])
+        features = name_features([known[name] for name in named], terms)
+        asked = {"features": request.array("features"), "target": [request.members.get("target")]}
+        expressions = read_expressions(request, asked, known, features)
+        if len(expressions) <= len(asked["features"]) or list(expressions)[-1] != target.name:
+            raise body.fault("target", "the target of the request, and none of its features")
+        if (loss := request.text("loss")) not in LOSSES:
+            raise request.fault("loss", "one that this version knows: a newer one may know more")
+        names, statistics = [term.name for term in terms], request.texts("statistics")
+        if not statistics or len(set(statistics)) < len(statistics) or not set(statistics) <= set(STATISTICS):
+            raise request.fault("statistics", "a list of statistics that this version knows: a newer one may know more")
+        return {
+            "columns": columns,
+            "terms": terms,
+            "target": target,
+            "expressions": expressions,
+            "loss": loss,
+            "statistics": statistics,
+            "posted": Posted(
+                read_coefficients(request.object("coefficients"), names),
+                read_combinations(request.object("directions"), names),
+            ),
+            "noise": read_score_noise(body.object("noise"), statistics),
+        }
 
 
 def as_coefficients(coefficients: Mapping[str, float], bits: int = BITS_MAX) -> Combinations:

@@ -1,29 +1,17 @@
 """A release of a score: one published answer, at which coefficients and through which directions it was taken."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from analyst_client.arrays import FloatArray
-from analyst_client.display.model import (
-    Block,
-    Inline,
-    Note,
-    View,
-    aligned,
-    folded,
-    number,
-    quiet,
-    table,
-    untrusted,
-)
+from analyst_client.display.model import Block, Inline, Note, aligned, folded, number, quiet, table, untrusted
 from analyst_client.kinds.arrays import frozen, read_values, unpack_symmetric
 from analyst_client.kinds.published import PublishedAnswer
 from analyst_client.kinds.score import KIND, MEAT, NORMS, SCORE
-from analyst_client.kinds.score.posted import PostedScore, read_posted
-from analyst_client.kinds.score.quote import UNIT_NOTE, ScoreNoise, list_score_noise
+from analyst_client.kinds.score.posted import PostedScore
+from analyst_client.kinds.score.quote import UNIT_NOTE
 from analyst_client.schema.wire import Fields
 
 NORM_EDGES = tuple(1.6**step for step in range(-8, 4))
@@ -43,8 +31,6 @@ class ScoreRelease(PostedScore, PublishedAnswer):
     `CuratorClient.fetch_release` in that of the curator. Arrays are read-only; a statistic that was not asked is None.
     Two releases are equal when their texts are.
 
-    Text, request, cost, receipt and way of the answer are stated as by `Release`.
-
     Attributes
     ----------
     score : ndarray of shape (k,) or None
@@ -54,8 +40,6 @@ class ScoreRelease(PostedScore, PublishedAnswer):
         from each edge to the next, and from the last on.
     meat : ndarray of shape (k, k) or None
         Σ ω² g gᵀ of the clipped gradients.
-    noise : ScoreNoise
-        Standard deviations of the noise of one number of each.
     coefficients : ndarray of shape (D,)
         θ as the curator used it, exactly; 0 for terms that were left out.
     directions : ndarray of shape (D, k)
@@ -70,11 +54,10 @@ class ScoreRelease(PostedScore, PublishedAnswer):
     statistics : tuple of str
     """
 
-    _kind = KIND
+    kind = KIND
     score: FloatArray | None
     norms: FloatArray | None
     meat: FloatArray | None
-    noise: ScoreNoise
 
     @property
     def norm_edges(self) -> FloatArray:
@@ -84,34 +67,25 @@ class ScoreRelease(PostedScore, PublishedAnswer):
         """
         return frozen(np.array(NORM_EDGES))
 
-    @property
-    def _title(self) -> str:
-        return self.title
-
     @classmethod
-    def _read_statistics(cls, body: Fields) -> dict[str, Any]:
-        posted = read_posted(body)
+    def read_stated(cls, body: Fields) -> dict[str, Any]:
+        """Read what was posted, and the statistics; raise `ServiceError` where something is wrong."""
+        posted = super().read_stated(body)
         statistics, count = body.object("statistics"), posted["posted"].directions.count
         meat = _read(statistics, posted, MEAT, [count, count], count * (count + 1) // 2)
         return posted | {
             "score": _read(statistics, posted, SCORE, [count], count),
             "norms": _read(statistics, posted, NORMS, [len(NORM_EDGES) + 1], len(NORM_EDGES) + 1),
             "meat": None if meat is None else frozen(unpack_symmetric(meat, count)),
-            "noise": ScoreNoise.read(body.object("noise"), posted["statistics"]),
         }
 
-    def __reduce__(self) -> "tuple[Callable[..., ScoreRelease], tuple[Any, ...]]":
-        """Pickle the text and the order: read anew, the arrays are read-only again."""
-        return _read_in_order, (self.text, self.answer, tuple(self.expressions))
-
-    def _view(self) -> View:
-        return self._show(
-            self.title,
-            list_score_noise(self.noise, self.posted.directions.count),
+    def _blocks(self) -> list[Block]:
+        return [
+            self.noise.table(self.posted.directions.count),
             *self._list_statistics(),
             Note(UNIT_NOTE),
             folded(f"Terms ({len(self.terms):,})", self._list_terms()),
-        )
+        ]
 
     def _list_statistics(self) -> list[Block]:
         shown: list[Block] = []
@@ -143,7 +117,3 @@ def _read(statistics: Fields, posted: dict[str, Any], name: str, shape: list[int
     if values is None:
         raise statistics.fault(name, "there, as it was asked for")
     return values
-
-
-def _read_in_order(text: str, answer: str | None, names: Sequence[str]) -> ScoreRelease:
-    return ScoreRelease.from_text(text, answer).in_order(names)

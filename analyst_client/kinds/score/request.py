@@ -6,21 +6,18 @@ from functools import cached_property
 from typing import Any
 
 from analyst_client.arrays import FloatArray
-from analyst_client.kinds.base import own_answer, own_quote
 from analyst_client.kinds.combinations import BITS_MAX, Combinations
 from analyst_client.kinds.gram.arguments import as_features, as_names, check_target
 from analyst_client.kinds.request import PricedRequest
-from analyst_client.kinds.score import KIND, LOSSES, SCORE, STATISTICS
+from analyst_client.kinds.score import LOSSES, SCORE, STATISTICS
 from analyst_client.kinds.score.posted import Asked, Posted, as_coefficients, coefficient_members
 from analyst_client.kinds.score.quote import ScoreQuote
 from analyst_client.kinds.score.release import ScoreRelease
-from analyst_client.schema.answers import Answer
-from analyst_client.schema.quotes import AnyQuote
 from analyst_client.terms.expression import Expression, as_expression
 
 
 @dataclass(frozen=True, repr=False)
-class ScoreRequest(PricedRequest):
+class ScoreRequest(PricedRequest[ScoreRelease, ScoreQuote]):
     r"""A request of the score of a loss: the sum over rows of its gradient, each row's clipped to a norm.
 
     A row with the scaled terms x has the residual r of the loss at xᵀθ, and the gradient :math:`g = rP^\top x` through
@@ -94,8 +91,6 @@ class ScoreRequest(PricedRequest):
     bits: int = BITS_MAX
     shares: Mapping[str, float] | None = None
 
-    kind = KIND
-
     @cached_property
     def asked(self) -> Asked:
         """The members that decide a row's contribution and the released statistics. Sequences are read once."""
@@ -127,12 +122,9 @@ class ScoreRequest(PricedRequest):
         """P over the norm as the curator will use it."""
         return self.asked.posted.directions.values
 
-    @cached_property
-    def members(self) -> dict[str, Any]:
-        """Members of the body: the options that were set, and nothing else."""
+    def _asked_members(self) -> dict[str, Any]:
         asked = self.asked
         body: dict[str, Any] = {
-            "kind": KIND,
             "features": asked.features,
             "target": asked.target,
             "loss": asked.loss,
@@ -140,19 +132,10 @@ class ScoreRequest(PricedRequest):
             "directions": asked.posted.directions.members,
             "statistics": [name for name in STATISTICS if name in asked.statistics],
         }
-        if not asked.intercept:
-            body["intercept"] = False
-        body |= self.shared_members
-        if self.shares is not None:
-            body["shares"] = {name: float(share) for name, share in self.shares.items()}
-            if set(body["shares"]) != asked.statistics:
-                raise ValueError("shares name exactly the statistics that are asked for")
+        return body if asked.intercept else body | {"intercept": False}
+
+    def _option_members(self) -> dict[str, Any]:
+        body = self._said("shares")
+        if body and set(body["shares"]) != self.asked.statistics:
+            raise ValueError("shares name exactly the statistics that are asked for")
         return body
-
-    def arrange(self, answer: Answer) -> ScoreRelease:
-        """Return a release with its terms as they were asked; raise `ServiceError` when it is of something else."""
-        return own_answer(answer, ScoreRelease, KIND).arranged_as(self.asked)
-
-    def arrange_quote(self, quote: AnyQuote) -> ScoreQuote:
-        """Return a quote with its terms as they were asked; raise `ServiceError` when it is of something else."""
-        return own_quote(quote, ScoreQuote, KIND).arranged_as(self.asked)

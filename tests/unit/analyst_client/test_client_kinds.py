@@ -5,7 +5,7 @@ import pickle
 import re
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import httpx
 import numpy as np
@@ -42,58 +42,27 @@ from analyst_client import (
 from analyst_client.kinds import registry
 from analyst_client.kinds.base import Kind, Request
 from analyst_client.kinds.gram.request import ReleaseOptions, ReleaseRequest
-from analyst_client.kinds.published import PublishedAnswer, read_published
-from analyst_client.schema.answers import Answer
-from analyst_client.schema.quotes import AnyQuote, StatisticNoise, read_quote
-from analyst_client.schema.wire import Fields, parse_json
+from analyst_client.kinds.published import PublishedAnswer
+from analyst_client.kinds.request import PricedRequest
+from analyst_client.schema.quotes import AnyQuote
+from analyst_client.schema.wire import Fields
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TailRelease(PublishedAnswer):
     """A toy: the noisy number of rows above some number."""
 
-    count: float
-
-    @classmethod
-    def from_text(cls, text: str, answer: str | None = None) -> "TailRelease":
-        body = Fields(parse_json(text))
-        return cls(count=body.object("statistics").number("count"), **read_published(body, text, answer))
+    kind = "tail"
+    count: Annotated[float, lambda body, name: body.object("statistics").number(name)]
 
 
-class Tail(Kind):
-    name = "tail"
-
-    def read_answer(self, text: str, answered: str | None = None) -> TailRelease:
-        return TailRelease.from_text(text, answered)
-
-    def read_quote(self, fields: Fields) -> AnyQuote:
-        return AnyQuote(**read_quote(fields, StatisticNoise.read(fields.object("noise"), ["count"])))
-
-
-@dataclass(frozen=True)
-class TailRequest:
+@dataclass(frozen=True, repr=False)
+class TailRequest(PricedRequest[TailRelease, AnyQuote]):
     column: str
     above: float
 
-    kind = Tail.name
 
-    @property
-    def members(self) -> dict[str, Any]:
-        return {"kind": self.kind, "column": self.column, "above": self.above, "price": {"mu": 0.2}}
-
-    def to_json(self) -> bytes:
-        return compact(self.members).encode()
-
-    def arrange(self, answer: Answer) -> TailRelease:
-        if not isinstance(answer, TailRelease):
-            raise ServiceError("another kind")
-        return answer
-
-    def arrange_quote(self, quote: AnyQuote) -> AnyQuote:
-        return quote
-
-
-ASKED = TailRequest("age", 65.0)
+ASKED = TailRequest("age", 65.0, mu=0.2)
 TAIL_NOISE = {"distribution": "discrete_laplace", "sd": {"count": 1.5}}
 TAIL_BODY = {
     **{name: release_body()[name] for name in ("id", "dataset", "created_at", "cost")},
@@ -109,7 +78,7 @@ TAIL = with_receipt(TAIL_BODY)
 def tail(monkeypatch: pytest.MonkeyPatch) -> None:
     """Register a kind for one test."""
     monkeypatch.setattr(registry, "_KINDS", dict(registry._KINDS))
-    registry.register(Tail())
+    registry.register(TailRequest)
 
 
 def test_an_answer_is_read_by_its_kind() -> None:
@@ -172,15 +141,15 @@ class TestAKindFromOutside:
             TailRelease.load(path)
 
     def test_an_answer_of_another_kind_is_not_taken_for_it(self) -> None:
-        with pytest.raises(ServiceError, match="another kind"):
+        with pytest.raises(ServiceError, match="rel_1 is no release of the kind 'tail'"):
             Curator(released(RELEASE_TEXT)).client().release("flchain", ASKED)
         with pytest.raises(ServiceError, match="rel_1 is no release of the kind 'gram'"):
             ask(Curator(released(TAIL)).client())
 
     def test_its_name_is_its_own(self) -> None:
         with pytest.raises(ValueError, match="a kind tail already"):
-            registry.register(Tail())
-        other = Tail()
+            registry.register(TailRequest)
+        other = Kind(TailRequest)
         other.name, other.saved_names = "head", ("selection",)
         with pytest.raises(ValueError, match="a kind selection already"):
             registry.register(other)
@@ -264,9 +233,8 @@ def test_the_name_of_a_kind_stands_in_its_folder_alone() -> None:
 
 
 def test_the_options_of_a_request_are_the_same_for_a_checker_of_types() -> None:
-    options = get_type_hints(ReleaseRequest)
-    for own in ("features", "_"):
-        del options[own]
+    hints = get_type_hints(ReleaseRequest)
+    options = {field.name: hints[field.name] for field in fields(ReleaseRequest) if field.name != "features"}
     assert get_type_hints(ReleaseOptions) == options
 
 

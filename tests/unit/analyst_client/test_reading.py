@@ -23,7 +23,7 @@ from analyst_client.schema.administration import Spent
 from analyst_client.schema.amounts import Amount
 from analyst_client.schema.columns import Column, DerivedColumn, Term
 from analyst_client.schema.jobs import Job
-from analyst_client.schema.quotes import AnyQuote
+from analyst_client.schema.quotes import AnyQuote, NamedNoise
 from analyst_client.schema.reading import Readable
 from analyst_client.schema.receipts import Receipt
 from analyst_client.schema.wire import Fields
@@ -42,7 +42,7 @@ WRONG: tuple[Any, ...] = (
     *([], [None], [{}], ["a", 1], ["a"], {}, {"a": None}, {"a": {}}),
 )
 ON_WIRE = {"release_id": "release", "text": "token"}
-ALWAYS_STATED = {"missing", "share_of_budget", "request", "id", "created_at"}
+ALWAYS_STATED = {"distribution", "missing", "share_of_budget", "request", "id", "created_at"}
 """Members that have a default for callers, or are None in some other way, and are on the wire."""
 NEVER_NEGATIVE = {"duration_s", "answer_bytes", "answer_bytes_left"}
 CHECKED = {"state", "text", "checkpoint", "request"}
@@ -77,7 +77,7 @@ def list_classes(of: type = Readable) -> Iterator[Any]:
 
 ANSWERS = list_answers()
 OBJECTS = {json.dumps({name: type(v).__name__ for name, v in one.items()}): one for one in list_objects(ANSWERS)}
-CLASSES = [found for found in (*list_classes(), Job, Spent) if found is not DerivedColumn]
+CLASSES = [found for found in (*list_classes(), Job, Spent) if found not in {DerivedColumn, NamedNoise}]
 
 
 def read(of: Any, body: dict[str, Any]) -> Any:

@@ -18,18 +18,8 @@ FLOOR = 1e-6
 class RawMoments(NamedTuple):
     """Moments of P variables, the terms beside the constant and then the target, in raw units.
 
-    Attributes
-    ----------
-    variables : tuple of Term
-    rows : float
-        Noisy number of rows.
-    whole_rows : int
-        The same, rounded.
-    means : ndarray of shape (P,)
-    covariances : ndarray of shape (P, P)
-        Centred sums over `whole_rows` − 1.
-    smallest : float or None
-        The smallest eigenvalue of the covariances as they were released, in scaled units, where they were projected.
+    `covariances` are centred sums over `whole_rows` − 1, the rounded number of `rows`; `smallest` is their smallest
+    eigenvalue as they were released, in scaled units, where they were projected.
     """
 
     variables: tuple[Term, ...]
@@ -49,24 +39,10 @@ class RawMoments(NamedTuple):
 
 
 def raw_moments(statistics: NoisyStatistics, row_map: str | None, *, nearest: bool) -> RawMoments:
-    r"""Compute the moments of a release of one target.
+    r"""Compute the moments of a release of one target; `nearest` takes the nearest covariances where these are none.
 
-    Parameters
-    ----------
-    statistics : NoisyStatistics
-    row_map : str or None
-    nearest : bool
-        Whether covariances that are no covariances are replaced by the nearest that are.
-
-    Returns
-    -------
-    RawMoments
-        Of a product what a fit's coefficient is of: of raw values where the model has its parts.
-
-    Raises
-    ------
-    ValueError
-        When the release lacks what this needs, or its noise hides it.
+    A product is what a fit's coefficient is of: of raw values where the model has its parts. Raise `ValueError` when
+    the release lacks what this needs, or its noise hides it.
 
     Notes
     -----
@@ -165,10 +141,7 @@ def is_covariance(matrix: FloatArray) -> bool:
 def project(matrix: FloatArray) -> FloatArray:
     """Return the nearest symmetric matrix whose eigenvalues are at least a share `FLOOR` of the largest.
 
-    Raises
-    ------
-    ValueError
-        When no eigenvalue is positive.
+    Raise `ValueError` when no eigenvalue is positive.
 
     Examples
     --------

@@ -27,14 +27,7 @@ WIDTH = 100
 def safe_names(names: Sequence[str]) -> tuple[str, ...]:
     """Return names that every package takes, one for each, told apart whatever the case.
 
-    Parameters
-    ----------
-    names : sequence of str
-
-    Returns
-    -------
-    tuple of str
-        At most 32 small letters, digits and underscores, the first a letter; no word of a package.
+    They have at most 32 small letters, digits and underscores, the first a letter, and are no word of a package.
 
     Examples
     --------

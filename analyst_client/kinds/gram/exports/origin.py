@@ -8,16 +8,7 @@ from analyst_client.schema.quotes import write_expression
 
 
 def list_origin(answer: PublishedAnswer, statistics: NoisyStatistics, caveats: Sequence[str]) -> list[str]:
-    """Return the paragraphs that a file begins with.
-
-    Parameters
-    ----------
-    answer : PublishedAnswer
-    statistics : NoisyStatistics
-        Of the same release.
-    caveats : sequence of str
-        The release's.
-    """
+    """Return the paragraphs that a file begins with: of one release, its answer, statistics and caveats."""
     request, cost = answer.request, answer.cost
     made_at = "" if answer.created_at is None else f", made at {answer.created_at}"
     found = [

@@ -16,14 +16,7 @@ NUMBERS_PER_LINE = 4
 
 
 class Data(NamedTuple):
-    """Names and moments that are written into a program.
-
-    Attributes
-    ----------
-    names : tuple of str
-        Safe names of the P variables, the target last.
-    moments : RawMoments
-    """
+    """Moments that are written into a program, and safe names of the P variables, the target last."""
 
     names: tuple[str, ...]
     moments: RawMoments
@@ -40,17 +33,7 @@ class Data(NamedTuple):
 
 
 class Writer(NamedTuple):
-    """The format of a package's programs.
-
-    Attributes
-    ----------
-    title : str
-    suffix : str
-        Of its files, in any case.
-    comment : tuple of str
-        What stands before and after a line of a comment.
-    program : callable
-    """
+    """The format of a package's programs: `comment` stands before and after a line of one."""
 
     title: str
     suffix: str
@@ -59,13 +42,7 @@ class Writer(NamedTuple):
 
 
 def find_package(path: str, package: str | None) -> Package:
-    """Return the package that is named, or whose files end as the path does.
-
-    Raises
-    ------
-    ValueError
-        When it is not known, or nothing says which.
-    """
+    """Return the package that is named, or that has files of the path's end. Raise `ValueError` when none is known."""
     suffix = PurePath(path).suffix.lower()
     for known, writer in WRITERS.items():
         if package == known or (package is None and suffix == writer.suffix.lower()):
@@ -77,23 +54,9 @@ def find_package(path: str, package: str | None) -> Package:
 def write_program(
     package: Package, moments: RawMoments, origin: Iterable[str], *, noisy: bool = True, people: bool = True
 ) -> str:
-    """Write the program of a package.
+    """Write the program of a package in ASCII, with paragraphs on the origin of the moments at its head.
 
-    Parameters
-    ----------
-    package : Package
-    moments : RawMoments
-    origin : iterable of str
-        Where the moments come from: paragraphs for the head of the file.
-    noisy : bool
-        Whether they may hold privacy noise.
-    people : bool
-        Whether every row counts for 1.
-
-    Returns
-    -------
-    str
-        In ASCII.
+    `noisy` says that they may hold privacy noise, `people` that every row counts for 1.
     """
     writer = WRITERS[package]
     names = safe_names([variable.name for variable in moments.variables])
