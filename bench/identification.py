@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from analyst_client import AdaSSP, EstimationWarning, Noise, Release
+from analyst_client.inference.caveats import WEAK_RATIO
 from analyst_client.inference.noise import NoiseLaw
-from analyst_client.inference.summary import WEAK_RATIO
 
 DESIGNS = {
     "x, x²": (2000, (0.2, 0.9, -0.6)),

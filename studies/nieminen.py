@@ -34,7 +34,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analyst_client import AdaSSP, EmpiricalBayes, EstimationWarning, Noise, Release, RobustPrivateRegression
-from analyst_client.estimators.base import LinearFit
+from analyst_client.estimators.linear import LinearFit
 from bench.simulation import Hospital
 from curator_service.kinds.gram.statistics import Statistic
 from curator_service.privacy.adjacency import Adjacency

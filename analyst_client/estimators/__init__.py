@@ -1,9 +1,9 @@
 """Regressions fitted on releases, after scikit-learn's conventions."""
 
 from analyst_client.estimators.adassp import AdaSSP
-from analyst_client.estimators.base import LinearFit
 from analyst_client.estimators.bayes import BayesianRegression, RobustPrivateRegression
 from analyst_client.estimators.empirical_bayes import EmpiricalBayes
+from analyst_client.estimators.linear import LinearFit
 from analyst_client.estimators.logistic import LogisticRegression
 from analyst_client.estimators.poisson import PoissonRegression
 from analyst_client.estimators.refined import RefinedRegression

@@ -23,7 +23,7 @@ from proxies import LosingProxy
 from support import World, open_population
 
 from analyst_client import OLS, Release, Ridge
-from analyst_client.estimators.base import LinearFit
+from analyst_client.estimators.linear import LinearFit
 from curator_service.identity.policy import Role
 from curator_service.privacy.accountant import Price
 
