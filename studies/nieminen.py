@@ -33,7 +33,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from analyst_client import AdaSSP, EmpiricalBayes, EstimationWarning, Noise, Release, RobustPrivateRegression
+from analyst_client import AdaSSP, EmpiricalBayes, EstimationWarning, Release, RobustPrivateRegression
+from analyst_client.kinds import Noise
 from analyst_client.estimators.base import LinearFit
 from bench.simulation import Hospital
 from curator_service.kinds.gram.statistics import Statistic

@@ -16,7 +16,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
-import analyst_client
 from analyst_client import (
     OLS,
     SSP,
@@ -27,12 +26,14 @@ from analyst_client import (
     EstimationError,
     EstimationWarning,
     LogisticRegression,
-    Noise,
     Release,
     Ridge,
     RobustPrivateRegression,
+    estimators,
 )
 from analyst_client.estimators.base import Estimator
+from analyst_client.inference import Prior
+from analyst_client.kinds import Noise
 
 pytestmark = pytest.mark.filterwarnings("ignore:the chains have not mixed")  # tests draw few
 RNG = np.random.default_rng(20)
@@ -262,9 +263,9 @@ def boolean() -> Release:
 
 
 def test_every_estimator_is_tested_here() -> None:
-    exported = [getattr(analyst_client, name) for name in analyst_client.__all__]
+    exported = [getattr(estimators, name) for name in estimators.__all__]
     kinds = {value for value in exported if isinstance(value, type) and issubclass(value, Estimator)}
-    of_refinements = {analyst_client.RefinedRegression, analyst_client.PoissonRegression}  # tests/integration has these
+    of_refinements = {estimators.RefinedRegression, estimators.PoissonRegression}  # tests/integration has these
     assert {type(estimator) for estimator in EVERY_ESTIMATOR} == kinds - of_refinements
 
 
@@ -290,7 +291,7 @@ def test_every_fit_survives_pickling(estimator: Any, boolean: Release) -> None:
 
 @pytest.mark.parametrize("estimator", EVERY_ESTIMATOR, ids=repr)
 def test_every_repr_is_how_to_make_the_estimator(estimator: Any) -> None:
-    made = eval(repr(estimator), {name: getattr(analyst_client, name) for name in analyst_client.__all__})
+    made = eval(repr(estimator), {name: getattr(estimators, name) for name in estimators.__all__} | {"Prior": Prior})
     assert type(made) is type(estimator)
     assert made.get_params() == estimator.get_params()
 
