@@ -6,7 +6,6 @@ from analyst_client.exports import export_lazily
 
 if TYPE_CHECKING:
     from analyst_client.estimators.adassp import AdaSSP as AdaSSP
-    from analyst_client.estimators.base import LinearFit as LinearFit
     from analyst_client.estimators.bayes import BayesianRegression as BayesianRegression
     from analyst_client.estimators.bayes import RobustPrivateRegression as RobustPrivateRegression
     from analyst_client.estimators.empirical_bayes import EmpiricalBayes as EmpiricalBayes

@@ -18,6 +18,8 @@ OTHER_WORDS = {"alpha", "beta", "conf", "conf_level", "confidence", "confidence_
 def public_callables() -> Iterator[tuple[str, Callable[..., Any]]]:
     """Yield each public function, class and method by name."""
     for name, module in public_names().items():
+        if module == "analyst_client.terms":  # where a level is that of a category
+            continue
         found = getattr(import_module(module), name)
         if callable(found):
             yield name, found
