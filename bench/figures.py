@@ -338,6 +338,11 @@ def _points(of: Case) -> Told:
     return _each([f"row {k + 1}" for k in range(SEEN)], of.fit.predict(frame, clip=True), means, half)
 
 
+def _robust(of: Case) -> Any:
+    """Return the fit of which standard errors are by Σ g gᵀ."""
+    return FITS[of.population.family](robust=True).fit(of.release)
+
+
 def _dispersion(of: Case) -> Told:
     """Return how far counts vary, over what their means say, in all rows; nothing of another family."""
     if of.population.family != "poisson":
@@ -480,7 +485,7 @@ class Figure:
 
 LINEAR = {
     "coefficient": Figure(
-        lambda of: _coefficients(of, of.fit.bse),
+        lambda of: _coefficients(of, of.fit.std_errors_),
         judge_point,
         "coef_ intercept_ params_ params value estimate coef",
         "refine",
@@ -491,25 +496,27 @@ LINEAR = {
         judge_interval,
         "conf_int confidence_sets lower upper hull conf_low conf_high conf_set from to",
     ),
-    "p-value": Figure(lambda of: _null(of, of.fit.pvalues), judge_size, "pvalues p_value p"),
+    "p-value": Figure(lambda of: _null(of, of.fit.pvalues_), judge_size, "pvalues_ pvalues statistics tests p_value p"),
     "adjusted p-value": Figure(
         lambda of: _best(of, of.fit.adjusted_pvalues()), judge_size, "adjusted_pvalues p_holm p_Holm"
     ),
     "intervals together": Figure(_together, judge_size, "conf_int"),
     "standard error": Figure(
-        lambda of: _spread(of, of.fit.bse), judge_error, "bse cov_params covariance_of std_error std_err"
+        lambda of: _spread(of, of.fit.std_errors_),
+        judge_error,
+        "std_errors_ std_errors cov_params covariance_of std_error std_err",
     ),
     "privacy share": Figure(_privacy, judge_share, "privacy_share noise_share privacy"),
     "variance inflation": Figure(lambda of: _each(of.names[1:], of.fit.vif, of.truth.vif[1:]), near(0.25), "vif"),
     "R²": Figure(lambda of: _r_squared(of, of.fit.rsquared), judge_point, "rsquared r_squared R²"),
-    "adjusted R²": Figure(lambda of: _r_squared(of, of.fit.rsquared_adj), judge_point, "rsquared_adj"),
+    "adjusted R²": Figure(lambda of: _r_squared(of, of.fit.rsquared_adj), judge_point, "rsquared_adj adj_r_squared"),
     "interval of R²": Figure(_r_squared_interval, judge_interval, "rsquared_interval r_squared_low r_squared_high"),
     "residual sd": Figure(
-        lambda of: {"sd": (math.sqrt(of.fit.scale), of.truth.residual_sd)}, near(0.1), "scale residual_sd"
+        lambda of: {"sd": (math.sqrt(of.fit.scale), of.truth.residual_sd)}, near(0.1), "scale sigma residual_sd"
     ),
-    "rows": Figure(_shown_rows, near(0.05), "rows n"),
-    "degrees of freedom": Figure(_dof, near(0.05), "dof"),
-    "F": Figure(_f_test, judge_size, "f_test statistic pvalue f_statistic f_p_value F"),
+    "rows": Figure(_shown_rows, near(0.05), "rows nobs n"),
+    "degrees of freedom": Figure(_dof, near(0.05), "dof df df_residual"),
+    "F": Figure(_f_test, judge_size, "f_test statistic pvalue F"),
     "Wald test": Figure(
         lambda of: {"two slopes at the truth": (of.fit.results_[0].test(*_true_slopes(of, 2)).pvalue,)},
         judge_size,
@@ -536,15 +543,18 @@ GENERALIZED = {
     ),
     "interval": Figure(lambda of: _intervals(of, of.intervals), judge_interval, "conf_int"),
     "robust interval": Figure(
-        lambda of: _intervals(of, np.asarray(of.fit.conf_int(robust=True))), judge_interval, "conf_int"
+        lambda of: _intervals(of, np.asarray(_robust(of).conf_int())), judge_interval, "conf_int"
     ),
-    "p-value": Figure(lambda of: _null(of, of.fit.pvalues()), judge_size, "pvalues"),
+    "p-value": Figure(lambda of: _null(of, of.fit.pvalues_), judge_size, "pvalues_"),
     "adjusted p-value": Figure(lambda of: _best(of, of.fit.adjusted_pvalues()), judge_size, "adjusted_pvalues p_Holm"),
     "intervals together": Figure(_together, judge_size, "conf_int"),
     "standard error": Figure(lambda of: _spread(of, of.fit.std_errors_), judge_error, "std_errors_ cov_params"),
     "robust standard error": Figure(
-        lambda of: _spread(of, of.fit.robust_std_errors_), judge_error, "robust_std_errors_ robust_std_err"
+        lambda of: _spread(of, _robust(of).std_errors_), judge_error, "std_errors_ robust_std_err"
     ),
+    "Wald test": Figure(_f_test, judge_size, "f_test statistic pvalue"),
+    "contrast": Figure(_contrast, judge_interval, "t_test contrast_sets"),
+    "analysis of variance": Figure(_anova, judge_size, "anova test"),
     "dispersion": Figure(_dispersion, near(0.25), "dispersion_ dispersion,_about"),
     "rows": Figure(_shown_rows, near(0.05), "n"),
     "mean, as first told": Figure(
@@ -737,18 +747,19 @@ def cells(data: Path | None, epsilons: Iterable[float], ways: Iterable[str], wan
 
 # What is printed, by name, from the classes themselves.
 
-TABLES = "summary tidy glance results_ estimates"
+TABLES = "summary table tidy glance results_ estimates"
 """Members that return figures, which are judged one by one."""
 UNJUDGED = {
     "names, settings and texts": (
-        "param_names_ target_names_ target_name_ caveats names columns_ combined_ feature_names_in_ fit fitted_params_ "
+        "param_names_ target_names_ caveats names columns_ combined_ feature_names_in_ fit fitted_params_ "
         "n_features_in_ row_map_ targets_ term_names_ terms_ get_params set_params classes_ constraints source notes "
         "title kind label across level heads as_html as_text caption facts term coefficients scores target "
-        "estimator releases releases,_weighted baseline"
+        "estimator releases releases,_weighted baseline terms combined cut_columns_"
     ),
     "how a fit was computed": (
-        "constant_penalty_ lambda_min_ threshold_ penalty_ scaled_coef_ combinations_ contrasts equations "
-        "excess_kurtosis main_site offsets solution cut direction refined_ linear_ scale_"
+        "constant_penalty_ lambda_min_ threshold_ penalty_ scaled_coef_ combinations_ combinations contrasts equations "
+        "excess_kurtosis main_site offsets solution solved told raw slopes first method method_of quantile cut "
+        "direction refined_ linear_ scale_"
     ),
     "of a prior, which repeats of one truth do not judge: see bench.posterior and bench.refined_posterior": (
         "posterior_draws posteriors_ to_inference_data posterior_cov_ prior_variance_ residual_variance_ posterior "

@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from analyst_client import AdaSSP, EstimationWarning, Release
+from analyst_client.inference.caveats import WEAK_RATIO
 from analyst_client.inference.noise import NoiseLaw
-from analyst_client.inference.summary import WEAK_RATIO
 from analyst_client.kinds import Noise
 
 DESIGNS = {

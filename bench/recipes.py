@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analyst_client import AdaSSP, CuratorClient, EmpiricalBayes, Release, RequestInvalidError
-from analyst_client.estimators.base import LinearFit
+from analyst_client.estimators.linear import LinearFit
 from bench.serving import Server, open_population, serve
 from bench.uci import column_names, load, outward, r_squared
 from curator_service.container import Curator

@@ -103,7 +103,7 @@ def best_site(releases: list[Release]) -> Floats:
         if not release.is_public:
             (equations,) = pool(release)
             fits.append(TargetResults(equations, Solution(equations.solution, np.linalg.inv(equations.xtx))))
-    return min(fits, key=lambda fit: float(np.median(fit.bse))).conf_int()
+    return min(fits, key=lambda fit: float(np.median(fit.std_errors_))).conf_int()
 
 
 METHODS: dict[str, Callable[[list[Release]], Floats]] = {

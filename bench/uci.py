@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analyst_client import SSP, AdaSSP, CuratorClient
-from analyst_client.estimators.base import LinearFit
+from analyst_client.estimators.linear import LinearFit
 from analyst_client.kinds.gram.release import Release
 from bench.serving import open_population, serve
 from curator_service.container import Curator

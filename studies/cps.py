@@ -42,7 +42,7 @@ from analyst_client import (
     Release,
     expected_accuracy,
 )
-from analyst_client.estimators.base import LinearFit
+from analyst_client.estimators.linear import LinearFit
 from bench.desk import DeskClient, store
 from bench.serving import open_population, serve
 from curator_service.container import Curator
@@ -282,7 +282,7 @@ def fit(release: Release) -> LinearFit:
 
 def infer(fitted: LinearFit) -> Inferred:
     """Return what a fit says, in raw units."""
-    return Inferred(fitted.params_, fitted.conf_int(), fitted.pvalues)
+    return Inferred(fitted.params_, fitted.conf_int(), fitted.pvalues_)
 
 
 def infer_powers(fitted: LinearFit) -> Inferred:

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from analyst_client import SSP, AdaSSP, EstimationWarning
-from analyst_client.estimators.base import LinearFit
+from analyst_client.estimators.linear import LinearFit
 from bench.recipes import DIRECTION_MIN, FAMILIES, Bounds, thesis
 from bench.uci import load
 from studies.common import (

@@ -34,8 +34,8 @@ import numpy as np
 import numpy.typing as npt
 
 from analyst_client import AdaSSP, EmpiricalBayes, EstimationWarning, Release, RobustPrivateRegression
+from analyst_client.estimators.linear import LinearFit
 from analyst_client.kinds import Noise
-from analyst_client.estimators.base import LinearFit
 from bench.simulation import Hospital
 from curator_service.kinds.gram.statistics import Statistic
 from curator_service.privacy.adjacency import Adjacency

@@ -30,7 +30,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from analyst_client import AdaSSP, EmpiricalBayes, EstimationError, EstimationWarning, RefinedRegression
-from analyst_client.estimators.base import LinearFit
+from analyst_client.estimators.linear import LinearFit
 from analyst_client.inference.quantiles import student_quantile
 from analyst_client.refinement.rules import RefinementRules
 from bench.ideal import IdealCurator

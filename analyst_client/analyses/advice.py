@@ -4,8 +4,8 @@ import math
 
 from analyst_client.display.model import number, percent
 from analyst_client.estimators.ridge import OLS
+from analyst_client.inference.caveats import weight_notes
 from analyst_client.inference.estimates import warned
-from analyst_client.inference.summary import weight_notes
 from analyst_client.kinds.gram.release import Release
 
 WORTH = 0.5

@@ -96,4 +96,6 @@ def _alone(name: str, release: Release, term: str, level: float) -> Estimate:
 def _row(name: str, results: TargetResults, term: str, level: float) -> Estimate:
     j = results.names.index(term)
     one = results.contrast_sets(results.contrasts[j : j + 1], np.array([results.offsets[j]]), level)[0]
-    return Estimate((name,), float(results.params[j]), float(results.bse[j]), *one.hull, float(results.pvalues[j]))
+    return Estimate(
+        (name,), float(results.params[j]), float(results.std_errors[j]), *one.hull, float(results.pvalues[j])
+    )

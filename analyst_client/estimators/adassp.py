@@ -5,8 +5,8 @@ import math
 import numpy as np
 
 from analyst_client.errors import EstimationError
-from analyst_client.estimators.base import LinearFit
 from analyst_client.estimators.linalg import noise_norm_quantile, smallest_eigenvalue, spectral_scale
+from analyst_client.estimators.linear import LinearFit
 from analyst_client.estimators.ridge import solve
 from analyst_client.inference.equations import Equations
 from analyst_client.inference.results import Solution

@@ -1,31 +1,48 @@
-"""The base of all estimators: hyper-parameters, coefficients in raw units, predictions."""
+"""The base of all estimators: hyper-parameters, and what every fit tells, whatever it was fitted on."""
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from analyst_client.arrays import FloatArray
 from analyst_client.errors import BoundsWarning, EstimationError, EstimationWarning
-from analyst_client.estimators.mixins import InferenceMixin
-from analyst_client.estimators.plausibility import check_plausible
 from analyst_client.estimators.warn import warn_caller
-from analyst_client.inference.agreement import SiteError, site_error
-from analyst_client.inference.equations import Equations
-from analyst_client.inference.multiplicity import note_model
-from analyst_client.inference.pooling import own_equations, pool, without_site
-from analyst_client.inference.posterior import CoefficientDraws
-from analyst_client.inference.prediction import mean_intervals, value_intervals
-from analyst_client.inference.results import Solution, TargetResults
-from analyst_client.inference.summary import agreement_warnings, bias_warnings, posterior_warnings
-from analyst_client.inference.units import raw_units
-from analyst_client.kinds.gram.design import design_matrix, map_rows, values_beyond
+from analyst_client.inference.base import Bound, IntervalMethod, Results, TestResult
+from analyst_client.inference.caveats import bound_text, bound_warnings
+from analyst_client.inference.contrasts import (
+    AnovaTable,
+    Hypothesis,
+    anova_table,
+    coefficient_table,
+    estimate_combined,
+    estimate_contrasts,
+    estimate_powers,
+    joint_test,
+    read_constraints,
+)
+from analyst_client.inference.estimates import EstimateTable, warned
+from analyst_client.inference.multiplicity import Family
+from analyst_client.inference.score import ConfidenceSet
+from analyst_client.inference.summary import FAMILY_NOTE, Summary, bounds, load_pandas, number, p_columns, percent_of
+from analyst_client.kinds.gram.design import design_matrix, values_beyond
 from analyst_client.kinds.gram.release import Release
 from analyst_client.level import takes_level
-from analyst_client.schema.columns import Column, Term, stored_columns
+from analyst_client.refinement.refinement import Refinement
+from analyst_client.schema.columns import Column, Term
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+GLANCE = (
+    *("r_squared", "adj_r_squared", "r_squared_low", "r_squared_high", "sigma"),
+    *("statistic", "p_value", "df", "df_residual", "nobs", "identification"),
+)
+"""Columns of `Fit.glance` that are numbers: broom's, with the interval of R² and the strength of the data."""
 
 
 class Estimator:
@@ -77,72 +94,60 @@ class Estimator:
         return f"{type(self).__name__}({', '.join(changed)})"
 
 
-class LinearFit(Estimator, InferenceMixin, ABC):
-    """A linear regression fitted on a release.
+class Fit(Estimator, ABC):
+    """A model of one target or several, fitted on releases or on a refinement. All fits have the same members.
+
+    A member that a fit cannot give raises `EstimationError` with the reason, and says what would have given it; a
+    `summary` leaves it out, with the reason as a note. What is of residuals of a linear model, such as R², is a member
+    of linear fits alone, what is of draws one of Bayesian fits, and classes have probabilities beside.
 
     Attributes
     ----------
     coef_ : ndarray of shape (D',) or (T, D')
-        Raw units, one for each term beside the constant; one row per target when the fit has several.
+        Raw units, one for each term beside the constant; one row per target when the fit has several. Of a generalised
+        model on the scale of its link.
     intercept_ : float or ndarray of shape (T,)
-    scaled_coef_ : ndarray of shape (D,) or (T, D)
-        The solution itself, in scaled units, the constant included.
-    penalty_ : float or ndarray of shape (T,)
-        λ, in units of the scaled XᵀX.
-    feature_names_in_ : ndarray of str
-        Raw columns, in the order in which `predict` takes those of an array.
-    n_features_in_ : int
     term_names_ : ndarray of str, of shape (D',)
         Names of the coefficients.
     target_names_ : ndarray of str, of shape (T,)
-    results_ : tuple of TargetResults
+    feature_names_in_ : ndarray of str
+        Raw columns, in the order in which `predict` takes those of an array.
+    n_features_in_ : int
+    columns_ : tuple of Column
+    terms_ : tuple of Term
+    results_ : tuple of Results
         Inference, target by target.
-    row_map_ : str or None
-        Row map of the curator. Under ``"unit"``, and under ``"unit_xy"`` with a constant, the model is linear in
-        the scaled terms over their norm: `coef_` and `intercept_` then belong to those, and `predict` divides. Under
-        ``"linear"`` they belong to combinations of scaled terms, see `CombinedRows`, and `predict` combines:
-        `combined_terms` has the coefficients of the terms.
     """
 
-    _target_attributes: ClassVar[tuple[str, ...]] = ("penalty_",)  # one for each target where there are several
-
     coef_: FloatArray
-    intercept_: "float | FloatArray"
-    scaled_coef_: FloatArray
-    penalty_: "float | FloatArray"
-    feature_names_in_: NDArray[np.object_]
-    n_features_in_: int
+    intercept_: Any  # a float, or an array of several targets
     term_names_: NDArray[np.object_]
     target_names_: NDArray[np.object_]
+    feature_names_in_: NDArray[np.object_]
+    n_features_in_: int
     columns_: tuple[Column, ...]
     terms_: tuple[Term, ...]
-    combined_: tuple[Term, ...]
-    combinations_: FloatArray | None
-    targets_: tuple[Term, ...]
-    row_map_: str | None
-    results_: tuple[TargetResults, ...]
+    results_: "tuple[Results, ...]"
     fitted_params_: dict[str, Any]
-
-    @abstractmethod
-    def _solve(self, equations: Equations) -> Solution:
-        """Solve the equations of one target, and set the attributes of the fit."""
 
     def fit(
         self,
-        releases: Release | Sequence[Release],
+        releases: Refinement | Release | Sequence[Release],
         target: str | None = None,
         *,
         features: Sequence[str] | None = None,
         rows: float | Sequence[float] | None = None,
     ) -> Self:
-        """Fit on a release, or on several that tell of the same terms: each is weighted by its noise.
+        """Fit on a release, on several that tell of the same terms, each weighted by its noise; or on a refinement.
 
         Parameters
         ----------
-        releases : Release or sequence of Release
-            One for each hospital; bounds, scalings and noise may differ. See `analyst_client.inference.pooling.pool`.
+        releases : Release, sequence of Release, or Refinement
+            Releases: one for each hospital; bounds, scalings and noise may differ. See
+            `analyst_client.inference.pooling.pool`. A refinement: of `CuratorClient.refine` with the family of this
+            model, or loaded; it has its target and features.
         target : str, optional
-            One of the targets, or of the features. Default all targets.
+            One of the targets, or of the features. Default all targets; `LogisticRegression` has one.
         features : sequence of str, optional
             Columns that explain, at no further cost. Default all but the target; see `Release.select`.
         rows : float or sequence of float, optional
@@ -156,73 +161,536 @@ class LinearFit(Estimator, InferenceMixin, ABC):
         Raises
         ------
         EstimationError
-            When the releases do not determine the fit, or one of them cannot be sums over rows.
+            When the releases do not determine the fit, one of them cannot be sums over rows, or they do not tell what
+            the model needs. When the price of a refinement did not buy what the estimator cannot do without.
         ValueError
-            When a hyper-parameter is out of range, there is no such target, or releases do not fit together.
+            When a hyper-parameter is out of range, there is no such target, or releases do not fit together. When the
+            estimator is not for releases, or not for refinements, or not for one of this family; when a refinement is
+            given with a target, features or rows.
+        ServiceError
+            When a refinement's releases are not those that its plan asks for.
 
         Warns
         -----
         EstimationWarning
             When a posterior is mostly the prior's, or its chains have not mixed. When releases do not tell of the same
-            coefficients, or the target took part in the weights of the rows. See also `caveats`.
+            coefficients, or the target took part in the weights of the rows. When moments show that an approximation
+            fails. See also `caveats`.
         """
-        pooled = pool(releases, target, rows, features)
-        for equations in pooled:
-            check_plausible(equations)
-        self._fit_equations(pooled)
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)  # of a fit before
+        if not isinstance(releases, Refinement):
+            self._fit_releases(releases, target, features, rows)
+        elif any(one is not None for one in (target, features, rows)):
+            raise ValueError("a refinement is of one target and its features: fit(refinement) takes nothing else")
+        else:
+            self._fit_refinement(releases)
         return self
 
-    def _fit_equations(self, pooled: Sequence[Equations]) -> None:
-        """Solve the equations of each target, and set all attributes. Warn as `fit` does."""
-        first = pooled[0]
-        results, found = [], []
-        for equations in pooled:
-            names = [term.name for term in equations.terms]
-            note_model((site.release for site in equations.sites), equations.target.name, names)
-            results.append(TargetResults(equations, self._solve(equations)))
-            found.append([getattr(self, name) for name in self._target_attributes])
+    def _fit_releases(
+        self,
+        releases: Release | Sequence[Release],
+        target: str | None,
+        features: Sequence[str] | None,
+        rows: float | Sequence[float] | None,
+    ) -> None:
+        """Set all attributes. Raise `ValueError` where the model is for refinements alone."""
+        raise NotImplementedError
+
+    def _fit_refinement(self, refinement: Refinement) -> None:
+        """Set all attributes. Raise `ValueError` where the model is for releases, or for another family."""
+        raise ValueError(
+            f"{type(self).__name__} is fitted on releases; RefinedRegression and BayesianRegression are fitted on a "
+            "linear refinement"
+        )
+
+    def _keep(self, results: Sequence[Results], columns: Iterable[Column], features: Sequence[str]) -> None:
+        """Set what all fits have."""
         self.results_, self.fitted_params_ = tuple(results), self.get_params()
-        if len(pooled) > 1:
-            for name, values in zip(self._target_attributes, zip(*found, strict=True), strict=True):
-                setattr(self, name, np.array(values))
-        self.columns_, self.terms_ = first.columns, first.terms
-        self.combined_, self.combinations_ = first.combined, first.combinations
-        self.targets_ = tuple(equations.target for equations in pooled)
-        self.feature_names_in_ = np.array([column.name for column in stored_columns(first.columns)], dtype=object)
-        self.n_features_in_ = len(self.feature_names_in_)
-        self.target_names_ = np.array([term.name for term in self.targets_], dtype=object)
-        self.term_names_ = np.array([term.name for term in first.terms[int(first.has_constant) :]], dtype=object)
-        self.row_map_ = first.row_map
-        scaled = np.array([results.solution.theta for results in self.results_])
-        raw = np.array([self._in_raw_units(results) for results in self.results_])
-        several = len(pooled) > 1
-        self.scaled_coef_ = scaled if several else scaled[0]
+        self.columns_, self.terms_ = tuple(columns), results[0].solved.terms
+        self.feature_names_in_ = np.array(features, dtype=object)
+        self.n_features_in_ = len(features)
+        self.target_names_ = np.array([one.target.name for one in results], dtype=object)
+        self.term_names_ = np.array(results[0].names[results[0].first :], dtype=object)
+        raw = np.array([one.raw for one in results])
+        several = len(results) > 1
         self.coef_ = raw[:, 1:] if several else raw[0, 1:]
         self.intercept_ = raw[:, 0] if several else float(raw[0, 0])
-        for fitted in self.results_:
-            hospitals = fitted.equations.hospitals or fitted.equations  # public rows may differ, and are anchored
-            drawn = fitted.solution.posterior
-            said = posterior_warnings(fitted, drawn) if isinstance(drawn, CoefficientDraws) else []
-            for text in said + agreement_warnings(hospitals) + bias_warnings(fitted.equations):
-                warn_caller(text, EstimationWarning)
 
-    @staticmethod
-    def _in_raw_units(results: TargetResults) -> FloatArray:
-        equations = results.equations
-        L, constant = raw_units(equations.terms, equations.target, equations.row_map)
-        raw: FloatArray = L @ results.solution.theta + constant
-        return raw
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "results_"):
+            raise EstimationError(f"this {type(self).__name__} is not fitted yet: call fit(…) first")
 
-    def _design(self, X: Any, clip: bool | None) -> FloatArray:
-        """Return the rows on which the fit is linear, of shape (n, D); see `predict`."""
+    def _of_each_target(self, read: Callable[[Any], Any]) -> FloatArray:
+        """Return what is read of the one target, or an array with one row for each of several."""
+        found = [read(results) for results in self._all_results()]
+        whole: FloatArray = found[0] if len(found) == 1 else np.array(found)
+        return whole
+
+    def _all_results(self) -> tuple[Any, ...]:
         self._check_fitted()
-        matrix = coded_rows(X, self.columns_, self.combined_ or self.terms_, clip)
-        if self.combinations_ is not None:
-            return matrix @ self.combinations_
-        return map_rows(matrix, self.terms_, self.row_map_)
+        return self.results_
 
-    def predict(self, X: Any, clip: bool | None = None) -> FloatArray:
-        """Predict targets in their raw units.
+    def _results_of(self, target: str | None) -> Any:
+        """Return the results of one target. Raise `ValueError` when it is not said which."""
+        results = self._all_results()
+        names = list(self.target_names_)
+        if target is None and len(names) > 1:
+            raise ValueError(f"the fit has several targets: say which of {', '.join(names)}")
+        if target is not None and target not in names:
+            raise ValueError(f"the fit has no target {target!r}; it has {', '.join(names)}")
+        return results[0 if target is None else names.index(target)]
+
+    # Coefficients, and how sure they are.
+
+    @property
+    def param_names_(self) -> NDArray[np.object_]:
+        """Names of the P parameters that inference is about: the constant, if there is one, and the terms."""
+        self._check_fitted()
+        return np.array(self.results_[0].names, dtype=object)
+
+    @property
+    def params_(self) -> FloatArray:
+        """The parameters in raw units, of shape (P,) or (T, P): the intercept, if there is one, and `coef_`."""
+        return self._of_each_target(lambda results: results.params)
+
+    @property
+    def std_errors_(self) -> FloatArray:
+        """Standard errors of `params_`, of shape (P,) or (T, P): sampling and privacy noise.
+
+        Of a generalised fit they are robust wherever Σ g gᵀ was bought, unless its `robust` says otherwise. Infinite
+        where noise could hide the information on a parameter.
+        """
+        return self._of_each_target(lambda results: results.std_errors)
+
+    def cov_params(self) -> FloatArray:
+        """Return the covariance of `params_`, of shape (P, P) or (T, P, P): sampling and privacy noise.
+
+        Infinite on its diagonal, and 0 beside it, where a standard error is infinite.
+        """
+        return self._of_each_target(lambda results: results.cov_params())
+
+    @property
+    def pvalues_(self) -> FloatArray:
+        """P-values of each parameter being 0, of shape (P,) or (T, P).
+
+        Of linear fits from the statistic that intervals invert, of generalised ones from Wald's. NaN where there is no
+        test: an interval of a generalised fit has no end, or the fit has no test of its constant.
+        """
+        return self._of_each_target(lambda results: results.pvalues)
+
+    @takes_level
+    def conf_int(
+        self,
+        level: float = 0.95,
+        method: IntervalMethod | None = None,
+        bound: Bound | None = None,
+        *,
+        simultaneous: bool | Family = False,
+    ) -> FloatArray:
+        r"""Return confidence intervals of the true coefficients, privacy noise included.
+
+        Parameters
+        ----------
+        level : float
+            Probability that an interval holds the truth, in [0.5, 1).
+        method : str, optional
+            Default ``"posterior"`` of Bayesian fits, ``"delta"`` of generalised ones, which have no other, and
+            ``"fieller"`` of the rest. ``"fieller"`` inverts the score test: the stated coverage whatever the noise,
+            unbounded where the data do not say more. ``"delta"`` is a quantile of the standard error to each side of
+            the estimate: of a linear fit it takes the noise in XᵀX as small, and the estimator as unbiased; of a
+            generalised one an interval has no end where the standard error is infinite. ``"bootstrap"`` refits least
+            squares under fresh noise. ``"posterior"`` are credible intervals: the estimator's own where it has a
+            posterior, else those of `BayesianRegression` with its default prior and a fixed seed. ``"random-effects"``
+            are of the mean over hospitals that differ: of a meta-analysis of their own fits.
+        bound : float or mapping of str to float, optional
+            Prior knowledge, with ``"fieller"``. By name: the largest absolute value of a coefficient, in raw
+            units. A number: the root of the sum of squares of all effects, in units of the target, where the effect of
+            a term is what it adds from the middle of its declared bounds to an end. It makes intervals finite that the
+            release alone leaves unbounded. They hold if the bound is true, and rest on it.
+        simultaneous : bool or str
+            Whether the intervals of a family of slopes hold all together with the stated coverage. True or ``"fit"``:
+            the slopes of this fit, of each target apart. ``"release"``: those of every fit that the columns of the
+            release allow, so that a model may be chosen after others were seen. The constant is in no family. With
+            ``"bootstrap"`` and ``"posterior"`` there is none.
+
+        Returns
+        -------
+        ndarray of shape (P, 2) or (T, P, 2)
+            Raw units; infinite where an interval is unbounded.
+
+        Raises
+        ------
+        EstimationError
+            When the release lacks what this needs: yᵀy, the noise, or a constant. When the fit has no such intervals,
+            or no coefficients within the bound agree with the release.
+        ValueError
+            When there is no such method or family, or a bound goes with another method.
+
+        Warns
+        -----
+        EstimationWarning
+            When ``"delta"`` or ``"bootstrap"`` is asked for and the noise is too large for it, or ``"posterior"`` and
+            that is mostly the prior's or its chains have not mixed. When no value of a parameter agrees with both the
+            `bound` and the release: its interval is then NaN.
+
+        Notes
+        -----
+        Simultaneous intervals of m slopes are those of coverage :math:`1-\alpha/m` (Bonferroni). That holds however
+        the slopes depend on each other, and for unbounded sets, and is shorter than projections of the joint region
+        (Scheffé) for as many slopes as terms: 2.81 against 4.28 standard errors for ten.
+        """
+        found = self._of_each_target(lambda results: results.conf_int(level, method, bound, simultaneous))
+        for results, intervals in zip(self.results_, found.reshape(len(self.results_), -1, 2), strict=True):
+            doubts = self._doubts(results, level, results.method_of(method, bound))
+            for text in [*bound_warnings(results.names, intervals), *doubts]:
+                warn_caller(text, EstimationWarning)
+        return found
+
+    def _doubts(self, results: Any, level: float, method: IntervalMethod) -> Iterable[str]:
+        """Return what to warn of where intervals of a method are asked for."""
+        return ()
+
+    def adjusted_pvalues(self, family: Family = "fit") -> FloatArray:
+        """Return p-values that allow for a family of slopes: any true hypothesis has one below α with probability ≤ α.
+
+        Parameters
+        ----------
+        family : str
+            ``"fit"``: the slopes of this fit, of each target apart, by Holm's method. ``"release"``: those of every
+            fit that the columns of the release allow, m times the p-value (Bonferroni), so that a model may be chosen
+            after others were seen.
+
+        Returns
+        -------
+        ndarray of shape (P,) or (T, P)
+            The constant is in no family, and keeps its own.
+
+        Raises
+        ------
+        ValueError
+            When there is no such family.
+        """
+        return self._of_each_target(lambda results: results.adjusted_pvalues(family))
+
+    # Tests of terms and contrasts.
+
+    @takes_level
+    def confidence_sets(self, level: float = 0.95, target: str | None = None) -> dict[str, ConfidenceSet]:
+        """Return the confidence set of each parameter by name; unlike `conf_int`, with its gap where it has one.
+
+        Parameters
+        ----------
+        level : float
+            Probability that an interval holds the truth, in [0.5, 1).
+        target : str, optional
+            One of the targets; needed where the fit has several.
+
+        Returns
+        -------
+        dict of str to ConfidenceSet
+            Raw units: an interval, two rays with a gap between them, or the whole line.
+        """
+        results = self._results_of(target)
+        return dict(zip(results.names, results.confidence_sets(level), strict=True))
+
+    def f_test(self, hypothesis: Hypothesis | None = None, *, target: str | None = None) -> TestResult:
+        """Test linear constraints on the coefficients together: in score form, or by Wald of generalised fits.
+
+        Parameters
+        ----------
+        hypothesis : str, sequence of str, or array-like of shape (q, P), optional
+            Such as ``"age = dose, sex[M] = 0.1"``; without ``=`` what is written is 0, and the name of a column stands
+            for all its terms, so that ``["sex", "site"]`` compares with the model without these columns. Rows of an
+            array are contrasts of `params_` that are 0. Default that no term beside the constant matters.
+        target : str, optional
+            One of the targets; needed where the fit has several.
+
+        Returns
+        -------
+        TestResult
+            Sampling error and privacy noise included.
+
+        Raises
+        ------
+        ValueError
+            When a hypothesis is no linear constraint, or constraints repeat or contradict one another.
+        """
+        results = self._results_of(target)
+        return results.f_test() if hypothesis is None else joint_test(results, read_constraints(hypothesis, results))
+
+    @takes_level
+    def t_test(self, hypothesis: Hypothesis, level: float = 0.95, *, target: str | None = None) -> EstimateTable:
+        """Estimate contrasts of the coefficients, and test each by itself.
+
+        Parameters
+        ----------
+        hypothesis : str, sequence of str, or array-like of shape (q, P)
+            As for `f_test`, such as ``"site[B] - site[C] = 0"``.
+        level : float
+            Probability that an interval holds the truth, in [0.5, 1).
+        target : str, optional
+            One of the targets; needed where the fit has several.
+
+        Returns
+        -------
+        EstimateTable
+            One row for each constraint: the contrast, its interval, and the p-value of its hypothesis.
+
+        Raises
+        ------
+        ValueError
+            When a hypothesis is no linear constraint, or constraints repeat or contradict one another.
+        """
+        results = self._results_of(target)
+        return estimate_contrasts(results, read_constraints(hypothesis, results), level, self._test_notes(results))
+
+    @takes_level
+    def raw_powers(self, level: float = 0.95, *, target: str | None = None) -> EstimateTable:
+        """Estimate the coefficients of raw powers, and of their products, that the terms of the fit amount to.
+
+        Legendre polynomials and products are multiplied out: an exact linear map of the same fit.
+
+        Parameters
+        ----------
+        level : float
+            Probability that an interval holds the truth, in [0.5, 1).
+        target : str, optional
+            One of the targets; needed where the fit has several.
+
+        Returns
+        -------
+        EstimateTable
+            One row for each power, such as ``age^2`` or ``age^2:sex[M]``; levels and splines stand as they are.
+        """
+        results = self._results_of(target)
+        return estimate_powers(results, level, self._test_notes(results))
+
+    @takes_level
+    def combined_terms(self, level: float = 0.95, *, target: str | None = None) -> EstimateTable:
+        """Estimate the coefficients of the terms that a release's combinations are made of.
+
+        Parameters
+        ----------
+        level : float
+            Probability that an interval holds the truth, in [0.5, 1).
+        target : str, optional
+            One of the targets; needed where the fit has several.
+
+        Returns
+        -------
+        EstimateTable
+            In raw units, with the release's noise as it was. With fewer combinations than terms they are those of the
+            best linear prediction that these combinations can make.
+
+        Raises
+        ------
+        EstimationError
+            When the fit is of no combinations; see `CombinedRows`.
+        """
+        results = self._results_of(target)
+        return estimate_combined(results, level, self._test_notes(results))
+
+    def anova(self, target: str | None = None) -> AnovaTable:
+        """Test each column given all others: analysis of variance, or of covariance, of type III.
+
+        Parameters
+        ----------
+        target : str, optional
+            One of the targets; needed where the fit has several.
+
+        Returns
+        -------
+        AnovaTable
+            One row for each column: F, its degrees of freedom and its p-value, privacy noise included.
+        """
+        results = self._results_of(target)
+        return anova_table(results, self._test_notes(results))
+
+    @abstractmethod
+    def _test_notes(self, results: Any) -> tuple[str, ...]:
+        """Return what intervals and tests of contrasts rest on."""
+
+    # Tables.
+
+    @takes_level
+    def table(self, level: float = 0.95, target: str | None = None) -> EstimateTable:
+        """Return the parameters by name, each with its standard error, interval and p-value.
+
+        Parameters
+        ----------
+        level : float
+            Probability that an interval holds the truth, in [0.5, 1).
+        target : str, optional
+            One of the targets; needed where the fit has several.
+
+        Returns
+        -------
+        EstimateTable
+            Of `params_`, `std_errors_`, `conf_int` and `pvalues_`: ``fit.table()["age"].std_error``.
+        """
+        results = self._results_of(target)
+        notes = (*self._test_notes(results), *warned(self.caveats(level, target)))
+        return coefficient_table(results, level, notes)
+
+    @takes_level
+    def tidy(self, level: float = 0.95) -> "pd.DataFrame":
+        """Return a data frame with one row for each parameter and target. Needs pandas.
+
+        Its columns are broom's (``term``, ``estimate``, ``std_error``, ``statistic``, ``p_value``, ``conf_low``,
+        ``conf_high``) beside ``target``, ``p_holm``, ``conf_set``, ``privacy_share`` and ``estimator``. The statistic
+        is the signed root of the one that p-values are of: Student's without noise. NaN is what a model has not.
+        """
+        frames = []
+        for results in self._all_results():
+            frame = coefficient_table(results, level, ()).tidy()
+            frame["p_holm"] = results.adjusted_pvalues()
+            frame.insert(0, "target", results.target.name)
+            frame.insert(4, "statistic", results.statistics)
+            frame["conf_set"] = [found.kind for found in results.confidence_sets(level)]
+            frames.append(frame.assign(privacy_share=self._privacy_share(results), estimator=type(self).__name__))
+        return load_pandas().concat(frames, ignore_index=True)
+
+    @takes_level
+    def glance(self, level: float = 0.95) -> "pd.DataFrame":
+        """Return a data frame with one row for each target: what the fit as a whole is worth. Needs pandas.
+
+        Its columns are broom's (``r_squared``, ``adj_r_squared``, ``sigma``, ``statistic``, ``p_value``, ``df``,
+        ``df_residual``, ``nobs``) beside ``target``, ``estimator``, ``r_squared_low``, ``r_squared_high``,
+        ``identification`` and ``releases``. NaN is what a model has not, or the noise hides.
+        """
+        rows = []
+        for results in self._all_results():
+            told = self._glance(results.told, level)
+            if len(results.slopes):
+                test = results.f_test()
+                told |= {"statistic": test.statistic, "p_value": test.pvalue, "df": test.constraints}
+            head = {"target": results.target.name, "estimator": type(self).__name__}
+            rows.append(head | dict.fromkeys(GLANCE, np.nan) | told)
+        return load_pandas().DataFrame(rows)
+
+    @abstractmethod
+    def _glance(self, results: Any, level: float) -> dict[str, float]:
+        """Return the columns of `glance` that this kind of fit knows, and the number of releases."""
+
+    def _privacy_share(self, results: Any) -> Any:
+        """Return the share of each parameter's variance that is privacy noise; NaN where it is not told."""
+        return np.nan
+
+    @takes_level
+    def caveats(self, level: float = 0.95, target: str | None = None) -> tuple[str, ...]:
+        """Return what makes the fit less sure than its numbers look, as `summary` says it; empty where nothing does.
+
+        Weak identification, releases that disagree, a target that seems to have been clipped to its bounds, standard
+        errors that assume one residual variance, a posterior that is mostly the prior's, too few cases, separated
+        classes, rows that were clipped.
+
+        Parameters
+        ----------
+        level : float
+            Probability that an interval holds the truth, in [0.5, 1).
+        target : str, optional
+            One of the targets; needed where the fit has several.
+
+        Returns
+        -------
+        tuple of str
+            A sentence for each.
+        """
+        return tuple(self._caveats(self._results_of(target), level))
+
+    @abstractmethod
+    def _caveats(self, results: Any, level: float) -> Iterable[str]:
+        """Return what to beware of."""
+
+    @takes_level
+    def summary(self, level: float = 0.95, target: str | None = None, bound: Bound | None = None) -> Summary:
+        """Return a table of coefficients with the quality of the fit and warnings; HTML in notebooks.
+
+        Parameters
+        ----------
+        level : float
+            Probability that an interval holds the truth, in [0.5, 1).
+        target : str, optional
+            One of the targets; needed where the fit has several.
+        bound : float or mapping of str to float, optional
+            As for `conf_int`, whose intervals under it are shown; of a Bayesian fit those of the score test, which have
+            no prior. Default none.
+
+        Returns
+        -------
+        Summary
+            Printed, it is text. Of points alone where nothing else can be told; a note says why.
+        """
+        results = self._results_of(target)
+        stated = [*self._head(results), ("coefficients", str(len(results.names)))]
+        columns = self._points(results)
+        try:
+            columns, notes = self._figures(results, level, bound)
+            stated += self._facts(results, level, bound)
+        except EstimationError as error:
+            if bound is not None:
+                raise
+            columns, notes = self._points(results), [f"Warning: {error}."]
+        notes += self._own_notes()
+        with suppress(EstimationError):  # which is the reason that there are points alone
+            notes += warned(self._caveats(results, level))
+        unit = f" ({results.target.unit})" if results.target.unit else ""
+        rows = zip(results.names, *columns.values(), strict=True)
+        title = f"{results.target.name}{unit} by {self!r}"
+        return Summary(title, tuple(stated), ("term", *columns), tuple(rows), tuple(notes))
+
+    def _figures(self, results: Any, level: float, bound: Bound | None) -> tuple[dict[str, list[str]], list[str]]:
+        """Return the columns of a summary by their heads, and notes on them."""
+        columns = self._points(results) | {self._error_head(results): [number(error) for error in results.std_errors]}
+        columns |= p_columns(results.pvalues, results.first) | self._beside(results)
+        if bound is None:
+            sets = results.confidence_sets(level)
+        else:
+            sets = [ConfidenceSet("interval", *ends) for ends in results.conf_int(level, "fieller", bound).tolist()]
+        ends = [bounds(found) for found in sets]
+        columns |= {f"{percent_of(level)} from": [low for low, _ in ends], "to": [high for _, high in ends]}
+        notes = self._notes(results, sets)
+        if "p Holm" in columns:
+            notes.insert(1, FAMILY_NOTE)
+        if bound is not None:
+            said = f"Intervals rest on a bound that was stated, {bound_text(bound)}, and hold only if it is true."
+            notes.insert(1, said)
+            notes += warned(bound_warnings(results.names, np.array([one.hull for one in sets])))
+        return columns, notes
+
+    def _points(self, results: Results) -> dict[str, list[str]]:
+        """Return the coefficients as columns of a summary."""
+        return {"coef": [number(value) for value in results.params.tolist()]}
+
+    @abstractmethod
+    def _head(self, results: Any) -> list[tuple[str, str]]:
+        """Return the facts of a summary that points have: n, what was charged, the baseline levels."""
+
+    def _facts(self, results: Any, level: float, bound: Bound | None) -> list[tuple[str, str]]:
+        """Return the other facts of a summary."""
+        return []
+
+    def _error_head(self, results: Any) -> str:
+        """Return the head of the standard errors."""
+        return "std err"
+
+    def _beside(self, results: Any) -> dict[str, list[str]]:
+        """Return columns of a summary that stand before intervals."""
+        return {}
+
+    @abstractmethod
+    def _notes(self, results: Any, sets: Sequence[ConfidenceSet]) -> list[str]:
+        """Return what the figures of a summary are, and on what they rest."""
+
+    def _own_notes(self) -> tuple[str, ...]:
+        """Return what a summary says of this estimator, also of points."""
+        return ()
+
+    # Predictions.
+
+    def predict(self, X: Any, clip: bool | None = None) -> Any:
+        """Predict targets in their raw units: counts are expected ones, and a class is the likelier one.
 
         Parameters
         ----------
@@ -230,8 +698,8 @@ class LinearFit(Estimator, InferenceMixin, ABC):
             Raw units. Columns of a frame are found by name and others ignored; those of an array stand in the
             order of `feature_names_in_`.
         clip : bool, optional
-            Clip numeric values to their public bounds, as the curator did; False extrapolates linearly. Default clip,
-            and warn where that changes a value.
+            Clip numeric values to their public bounds, as the curator did; False extrapolates. Default clip, and warn
+            where that changes a value. A refinement clips to what it found of each column either way.
 
         Returns
         -------
@@ -240,106 +708,60 @@ class LinearFit(Estimator, InferenceMixin, ABC):
 
         Raises
         ------
+        EstimationError
+            Before `fit`.
         ValueError
-            When a column is absent, a level unknown or a value no number.
+            When a column is absent, a level unknown or a value no number; when a row that misses a value has no class.
 
         Warns
         -----
         BoundsWarning
             When values were clipped and `clip` is not stated.
         """
-        matrix = self._design(X, clip)
-        center = np.array([term.center for term in self.targets_])
-        scale = np.array([term.scale for term in self.targets_])
-        predicted: FloatArray = center + scale * (matrix @ np.atleast_2d(self.scaled_coef_).T)
-        return predicted if len(self.targets_) > 1 else predicted[:, 0]
+        self._check_fitted()
+        return self._predict(X, clip)
+
+    @abstractmethod
+    def _predict(self, X: Any, clip: bool | None) -> FloatArray:
+        """Return predictions, of classes log odds; NaN for a row without."""
 
     def score(self, X: Any, y: ArrayLike) -> float:
-        """Return R², averaged over targets; rows are clipped and left out as at the curator.
+        """Return how well predictions fit; rows are clipped and left out as at the curator.
 
         Parameters
         ----------
         X : data frame, or array-like of shape (n, n_features_in_)
             As for `predict`.
         y : array-like of shape (n,) or (n, T)
-            Raw units.
+            Raw units. A row without it is left out.
 
         Returns
         -------
         float
-            At most 1; negative where the mean of `y` predicts better.
+            Of a number R², averaged over targets, of a count D², the share of the deviance that is explained: at most
+            1, negative where the mean of `y` predicts better. Of a class the share that is predicted rightly.
 
         Raises
         ------
         ValueError
-            When `X` and `y` have other numbers of rows, or the known values of a target do not differ.
+            When `X` and `y` have other numbers of rows, or there is no row to judge by, or the known values of a target
+            do not differ.
         """
-        predicted = np.reshape(self.predict(X, clip=True), (-1, len(self.targets_)))
-        observed = np.reshape(np.asarray(y, dtype=np.float64), (-1, len(self.targets_)))
+        self._check_fitted()
+        predicted = np.reshape(self._predict(X, clip=True), (-1, len(self.target_names_)))
+        observed = np.reshape(self._observed(y), (-1, len(self.target_names_)))
         if len(observed) != len(predicted):
             raise ValueError(f"X has {len(predicted)} rows and y {len(observed)}")
         known = ~np.isnan(predicted + observed).any(axis=1)
-        residual = np.sum((observed[known] - predicted[known]) ** 2, axis=0)
-        total = np.sum((observed[known] - observed[known].mean(axis=0)) ** 2, axis=0)
-        if not known.any() or not np.all(total > 0.0):
-            raise ValueError("R² needs values of y that differ")
-        return float(np.mean(1.0 - residual / total))
+        return self._score(predicted[known], observed[known])
 
-    @takes_level
-    def predict_interval(
-        self, X: Any, level: float = 0.95, *, mean: bool = False, clip: bool | None = None
-    ) -> FloatArray:
-        """Return intervals that hold new values of the target with the stated probability, privacy noise included.
+    def _observed(self, y: ArrayLike) -> FloatArray:
+        """Return targets as numbers."""
+        return np.asarray(y, dtype=np.float64)
 
-        Parameters
-        ----------
-        X : data frame, or array-like of shape (n, n_features_in_)
-            As for `predict`.
-        level : float
-            Probability that an interval holds the truth, in [0.5, 1).
-        mean : bool
-            Intervals for the mean at each row instead of a new value.
-        clip : bool, optional
-            As for `predict`.
-
-        Returns
-        -------
-        ndarray of shape (n, 2) or (n, T, 2)
-            Raw units; NaN for a row without a prediction, infinite where the data do not bound it.
-
-        Raises
-        ------
-        EstimationError
-            When the release lacks what this needs: yᵀy, the noise, or a constant.
-        """
-        matrix = self._design(X, clip)
-        known = ~np.isnan(matrix).any(axis=1)
-        found = np.full((len(matrix), len(self.results_), 2), np.nan)
-        for t, (results, target) in enumerate(zip(self.results_, self.targets_, strict=True)):
-            center, half = (mean_intervals if mean else value_intervals)(results, matrix[known], level)
-            center = np.where(np.isfinite(half), center, 0.0)
-            ends = np.column_stack([center - half, center + half])
-            found[known, t] = target.center + target.scale * ends
-        return found if len(self.targets_) > 1 else found[:, 0]
-
-    def leave_one_site_out(self, target: str | None = None) -> tuple[SiteError, ...]:
-        """Fit on all releases but one, in turn, and return how well each fit predicts the one left out.
-
-        No rows are needed: a release tells the squared error of any coefficients over its own rows, with noise of
-        known size. Raise `EstimationError` for one release.
-        """
-        equations = self._results_of(target).equations
-        if len(equations.sites) < 2:
-            raise EstimationError("leaving one site out needs several releases: fit on a list of them")
-        other = type(self)(**self.fitted_params_ | self._settled())
-        return tuple(
-            site_error(site, other._solve(without_site(equations, k)).theta, equations.target.scale)
-            for k, site in enumerate(own_equations(equations).sites)
-        )
-
-    def _settled(self) -> dict[str, Any]:
-        """Return hyper-parameters that were chosen by rule as they were chosen, where the rule needs all sites."""
-        return {}
+    @abstractmethod
+    def _score(self, predicted: FloatArray, observed: FloatArray) -> float:
+        """Return the score of rows that have both, of shape (n, T). Raise `ValueError` where there is none."""
 
 
 def coded_rows(X: Any, columns: Sequence[Column], terms: Sequence[Term], clip: bool | None) -> FloatArray:

@@ -1,28 +1,28 @@
 """Bayesian linear regressions: one that knows the noise, and the published one that does not."""
 
+import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
 from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError, EstimationWarning
-from analyst_client.estimators.base import LinearFit
-from analyst_client.estimators.refinement_fit import check_family, feature_columns, read_columns
+from analyst_client.estimators.linear import LinearFit
+from analyst_client.estimators.refinement_fit import RefinementFit
 from analyst_client.estimators.warn import warn_caller
+from analyst_client.inference.base import Bound
+from analyst_client.inference.caveats import variance_warnings, weight_notes
 from analyst_client.inference.corrected_posterior import draw_posterior
 from analyst_client.inference.equations import Equations
 from analyst_client.inference.evidence import Evidence
-from analyst_client.inference.multiplicity import Family
 from analyst_client.inference.posterior import CoefficientDraws, PosteriorDraws, sample_plugin_posterior
 from analyst_client.inference.prior import Prior
-from analyst_client.inference.results import Bound, IntervalMethod, Solution, TargetResults
+from analyst_client.inference.results import Solution, TargetResults
 from analyst_client.inference.shrinkage import normal_posterior
-from analyst_client.inference.summary import Summary, summarise_posterior, variance_warnings
-from analyst_client.kinds.gram.release import Release
-from analyst_client.level import takes_level
+from analyst_client.inference.summary import number, percent_of
 from analyst_client.refinement.inference import corrected_equations
 from analyst_client.refinement.plan import Refined
 from analyst_client.refinement.refinement import Refinement
@@ -71,59 +71,37 @@ class PosteriorFit(LinearFit):
         raw: FloatArray = self._drawn_of(results).beta @ results.contrasts.T + results.offsets
         return raw
 
-    @takes_level
-    def conf_int(
-        self,
-        level: float = 0.95,
-        method: IntervalMethod = "posterior",
-        bound: Bound | None = None,
-        *,
-        simultaneous: bool | Family = False,
-    ) -> FloatArray:
-        """Return credible intervals, or with another `method` confidence intervals.
-
-        Parameters
-        ----------
-        level : float
-            Probability that an interval holds the truth, in [0.5, 1).
-        method : str
-            ``"posterior"`` are equal-tailed intervals of the draws; the others are those of `LinearFit.conf_int`.
-        bound : float or mapping of str to float, optional
-            As for `LinearFit.conf_int`, with ``"fieller"``.
-        simultaneous : bool or str
-            As for `LinearFit.conf_int`, with ``"fieller"`` or ``"delta"``.
-
-        Returns
-        -------
-        ndarray of shape (P, 2) or (T, P, 2)
-            Raw units.
-        """
-        return self._intervals(level, method, bound, simultaneous)
-
-    @takes_level
-    def summary(self, level: float = 0.95, target: str | None = None, bound: Bound | None = None) -> Summary:
-        """Return a table of posterior means, deviations and intervals, with what the draws are worth.
-
-        Parameters
-        ----------
-        level : float
-            Probability that an interval holds the truth, in [0.5, 1).
-        target : str, optional
-            One of the targets; needed where the fit has several.
-        bound : float or mapping of str to float, optional
-            The table is then that of the score test's intervals under it, which have no prior. Default none.
-
-        Returns
-        -------
-        Summary
-            Printed, it is text.
-        """
+    def _figures(self, results: Any, level: float, bound: Bound | None) -> tuple[dict[str, list[str]], list[str]]:
         if bound is not None:
-            return super().summary(level, target, bound)
-        results = self._results_of(target)
+            return super()._figures(results, level, bound)
+        drawn, flat = self._drawn_of(results), self.posterior_draws(results.target.name).reshape(-1, len(results.names))
+        low, high = results.posterior_interval(level).T
+        columns = {"mean": flat.mean(axis=0), "sd": flat.std(axis=0), f"{percent_of(level)} from": low, "to": high}
+        shown = {head: [number(value) for value in column.tolist()] for head, column in columns.items()}
+        for head, column, form in (
+            ("sd / prior", drawn.sd_ratio, ".2f"),
+            ("ESS", drawn.ess, ".0f"),
+            ("R̂", drawn.rhat, ".3f"),
+        ):
+            shown[head] = [f"{value:{form}}" for value in column]
+        note = "sd / prior is how much of the prior's spread is left, in scaled units: near 0 the data speak."
+        return shown, [note, *weight_notes(results)]
+
+    def _facts(self, results: Any, level: float, bound: Bound | None) -> list[tuple[str, str]]:
+        if bound is not None:
+            return super()._facts(results, level, bound)
         drawn = self._drawn_of(results)
-        draws = self.posterior_draws(target)
-        return summarise_posterior(repr(self), results, drawn, draws, level, self._own_caveats(results), self._spent())
+        if isinstance(drawn, PosteriorDraws):
+            residuals = results.target.scale / np.sqrt(drawn.residual_precision)
+            residual = f"{number(float(np.mean(residuals)))} ± {number(float(np.std(residuals)))}"
+        else:  # of a refinement it is taken as known
+            residual = number(math.sqrt(results.scale))
+        chains, draws = drawn.beta.shape[:2]
+        return [
+            ("draws", f"{draws:,} in each of {chains} chains"),
+            ("residual sd", residual),
+            ("definite draws", f"{drawn.definite_share:.0%} of the latent XᵀX"),
+        ]
 
     def to_inference_data(self, target: str | None = None) -> Any:
         """Return the draws for ArviZ: an `InferenceData`, or from version 1 of ArviZ a `DataTree`. Needs ArviZ.
@@ -147,7 +125,7 @@ class PosteriorFit(LinearFit):
         return as_inference_data(posterior, released, coords, dims)
 
 
-class BayesianRegression(PosteriorFit):
+class BayesianRegression(RefinementFit, PosteriorFit):
     r"""Bayesian linear regression that knows the privacy noise.
 
     The exact statistics are latent: integrated out while the coefficients are drawn, and drawn given them; see
@@ -176,95 +154,27 @@ class BayesianRegression(PosteriorFit):
     ([0.5], (4, 1000, 2))
     """
 
-    def fit(
-        self,
-        releases: Refinement | Release | Sequence[Release],
-        target: str | None = None,
-        *,
-        features: Sequence[str] | None = None,
-        rows: float | Sequence[float] | None = None,
-    ) -> Self:
-        """Fit on a refinement; or on a release, or several that tell of the same terms: each is weighted by its noise.
+    _family: ClassVar[str] = "gaussian"
 
-        Parameters
-        ----------
-        releases : Refinement, Release or sequence of Release
-            Releases: one for each hospital; bounds, scalings and noise may differ. See
-            `analyst_client.inference.pooling.pool`.
-        target : str, optional
-            Of releases. One of the targets, or of the features. Default all targets.
-        features : sequence of str, optional
-            Of releases. Columns that explain, at no further cost. Default all but the target; see `Release.select`.
-        rows : float or sequence of float, optional
-            Number of rows of each release, for inference where it has no constant to tell.
+    _fit_releases = LinearFit._fit_releases
 
-        Returns
-        -------
-        Self
-            The estimator, fitted.
-
-        Raises
-        ------
-        EstimationError
-            When the releases do not determine the fit, or one of them cannot be sums over rows. When the price of a
-            refinement did not buy XᵀX.
-        ValueError
-            When a hyper-parameter is out of range, there is no such target, or releases do not fit together. When a
-            refinement is of another family, or given with a target, features or rows, which it has already.
-
-        Warns
-        -----
-        EstimationWarning
-            When a posterior is mostly the prior's, or its chains have not mixed. When releases do not tell of the same
-            coefficients, or the target took part in the weights of the rows. When a refinement's rules were for
-            predictions, and intervals may be too short. See also `caveats`.
-        """
-        if isinstance(releases, Refinement):
-            return self._fit_refinement(releases, (target, features, rows))
-        super().fit(releases, target, features=features, rows=rows)
-        self.__dict__.pop("refined_", None)
-        return self
-
-    def _fit_refinement(self, refinement: Refinement, stated: tuple[object, ...]) -> Self:
-        if any(one is not None for one in stated):
-            raise ValueError("a refinement is of one target and its features: fit(refinement) takes nothing else")
-        check_family(refinement, "gaussian")
-        found = refinement.found
+    def _fit_refinement(self, refinement: Refinement) -> None:
+        terms, _ = self._take(refinement)
+        found = self.refined_
         if not isinstance(found, Refined) or found.frame is None or found.gram is None:
             raise EstimationError(
                 "the price was not enough for XᵀX, so there is no posterior; RefinedRegression has coef_ and predict. "
                 "At a higher price, or with more rows, a refinement buys it"
             )
-        self._fit_equations([corrected_equations(found)])
-        self.refined_, self.row_map_, self.columns_ = found, None, read_columns(refinement, found.frame)
-        self.target_names_ = np.array([refinement.problem.target.name], dtype=object)
-        self.feature_names_in_ = np.array(feature_columns(refinement), dtype=object)
-        self.n_features_in_ = len(self.feature_names_in_)
+        target = replace(found.frame.target, name=refinement.problem.target.name)
+        self._fit_equations([replace(corrected_equations(found), terms=terms, target=target)])
+        self._keep_refined(refinement, self.results_[0])
+        self.row_map_ = None
         for text in variance_warnings(self.results_[0]):
             warn_caller(text, EstimationWarning)
-        return self
 
-    def predict(self, X: Any, clip: bool | None = None) -> FloatArray:
-        """Predict targets in their raw units; of a refinement, within the range that it found for the target.
-
-        Parameters
-        ----------
-        X : data frame, or array-like of shape (n, n_features_in_)
-            Raw units, as for other fits.
-        clip : bool, optional
-            As for other fits. Numbers are cut to the ranges that a refinement found for them either way.
-
-        Returns
-        -------
-        ndarray of shape (n,) or (n, T)
-            NaN for a row that misses a column declared `omit` or `complete`.
-
-        Raises
-        ------
-        ValueError
-            When a column is absent, a level unknown or a value no number.
-        """
-        predicted = super().predict(X, clip)
+    def _predict(self, X: Any, clip: bool | None) -> FloatArray:
+        predicted = super()._predict(X, clip)
         return self.refined_.target.cut(predicted) if hasattr(self, "refined_") else predicted
 
     def _sample(self, equations: Equations) -> CoefficientDraws:
@@ -308,7 +218,7 @@ class RobustPrivateRegression(PosteriorFit):
     def _own_caveats(self, results: TargetResults) -> list[str]:
         """Compare its deviations with the standard errors of least squares, privacy noise included."""
         known = np.sum((results.contrasts @ results.equations.region.covariance()) * results.contrasts, axis=1)
-        ratios = np.sqrt(known) / results.bse
+        ratios = np.sqrt(known) / results.std_errors
         short = [(name, ratio) for name, ratio in zip(results.names, ratios, strict=True) if ratio > SHORT_BY]
         if not short:
             return []

@@ -5,7 +5,7 @@ from numbers import Real
 from typing import ClassVar
 
 from analyst_client.arrays import FloatArray
-from analyst_client.estimators.base import LinearFit
+from analyst_client.estimators.linear import LinearFit
 from analyst_client.inference.equations import Equations
 from analyst_client.inference.results import Solution
 from analyst_client.inference.shrinkage import normal_posterior

@@ -1,34 +1,40 @@
 """Logistic regression from second-order statistics: scaled least squares, shrunk by what the noise is known to be."""
 
 import math
-from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError, EstimationWarning
-from analyst_client.estimators.base import LinearFit
 from analyst_client.estimators.generalized import CASES_PER_TERM, GeneralizedFit, separation_warnings
 from analyst_client.estimators.linalg import invert_symmetric
+from analyst_client.estimators.linear import LinearFit
 from analyst_client.estimators.warn import warn_caller
+from analyst_client.inference.base import Bound, Points, Solved, TestResult
+from analyst_client.inference.caveats import agreement_warnings
 from analyst_client.inference.equations import Equations
 from analyst_client.inference.heads import NOT_TOLD, head_of
 from analyst_client.inference.normal_index import NODE_WEIGHTS, NODES, crossing, offset_of, sigmoid
 from analyst_client.inference.pooling import as_releases
 from analyst_client.inference.results import Solution, TargetResults
 from analyst_client.inference.shrinkage import WienerFilter
-from analyst_client.inference.summary import Summary, agreement_warnings, number, p_columns
+from analyst_client.inference.summary import number, p_columns
 from analyst_client.kinds.gram.design import code
 from analyst_client.kinds.gram.release import Release
-from analyst_client.level import takes_level
 from analyst_client.refinement.refinement import Refinement
 from analyst_client.schema.columns import Column, Term
 
 SPREAD_MAX = 5.0
 INDEX_SHARE = 0.5
 LINEAR_LEVEL = 0.05
+PROJECTION_NOTE = (
+    "There are no standard errors: p-values are those of the linear projection, which is 0 where a coefficient is, for "
+    "normal features."
+)
 PRIOR_VARIANCES = np.exp(np.linspace(-8.0, 5.0, 60))
 
 
@@ -67,6 +73,38 @@ class ShrunkProjection(LinearFit):
         return Solution(centre + inverse @ score, inverse)
 
 
+class ProjectedResults(Points):
+    """Log odds of a release: points, and tests that slopes are 0 by the linear projection.
+
+    Parameters
+    ----------
+    linear : TargetResults
+        Of the projection.
+    scale, offset : float
+        Log odds are these times the projection and more.
+    """
+
+    def __init__(self, linear: TargetResults, scale: float, offset: float) -> None:
+        terms, target, theta, row_map, _ = linear.solved
+        constant = np.eye(len(theta))[0]
+        untold = (
+            "a release of XᵀX tells no standard errors of log odds, as no interval would hold the bias of the "
+            "approximation: client.refine(…, family='binomial') buys them. pvalues_, f_test() and anova() tell which "
+            "coefficients are 0, by the linear projection"
+        )
+        super().__init__(Solved(terms, target, scale * theta + offset * constant, row_map), untold)
+        self.linear = linear
+
+    @property
+    def tests(self) -> tuple[TestResult, ...]:
+        """Tests of each slope being 0; the constant has none."""
+        return (TestResult(math.nan, 1, math.nan, math.nan), *self.linear.tests[1:])
+
+    def test(self, contrasts: FloatArray, values: FloatArray) -> TestResult:
+        """Test that linear functions of slopes are 0: those of the projection are so where these are."""
+        return self.told if np.any(values) or np.any(contrasts[:, 0]) else self.linear.test(contrasts, values)
+
+
 class LogisticRegression(GeneralizedFit):
     r"""Logistic regression of a boolean target, from a refinement, or from XᵀX and Xᵀy alone.
 
@@ -94,13 +132,8 @@ class LogisticRegression(GeneralizedFit):
     spread_ : float
         Standard deviation of the fitted log odds over rows.
     linear_ : LinearFit
-        The linear projection. Its ``pvalues`` test whether a term adds to a linear prediction by the others; its
+        The linear projection. Its ``pvalues_`` test whether a term adds to a linear prediction by the others; its
         intervals are of probabilities, not of log odds.
-    feature_names_in_ : ndarray of str
-        Raw columns, in the order in which `predict` takes those of an array.
-    n_features_in_ : int
-    term_names_ : ndarray of str, of shape (D',)
-        Names of the coefficients.
 
     Notes
     -----
@@ -141,174 +174,91 @@ class LogisticRegression(GeneralizedFit):
     _family: ClassVar[str] = "binomial"
     _ratio: ClassVar[str] = "odds ratio"
 
-    coef_: FloatArray
-    intercept_: float
     classes_: NDArray[np.bool_]
     base_rate_: float
     scale_: float
     spread_: float
     linear_: ShrunkProjection
-    feature_names_in_: NDArray[np.object_]
-    n_features_in_: int
-    term_names_: NDArray[np.object_]
 
-    def fit(
+    def _fit_releases(
         self,
-        releases: Refinement | Release | Sequence[Release],
-        target: str | None = None,
-        *,
-        features: Sequence[str] | None = None,
-    ) -> Self:
-        """Fit on a refinement; or on a release, or several that tell of the same terms: each is weighted by its noise.
-
-        Parameters
-        ----------
-        releases : Refinement, Release or sequence of Release
-            Releases: one for each hospital. See `analyst_client.inference.pooling.pool`.
-        target : str, optional
-            Of releases. A boolean target, or feature. Needed where releases have several targets.
-        features : sequence of str, optional
-            Of releases. Columns that explain, at no further cost. Default all but the target; see `Release.select`.
-
-        Returns
-        -------
-        Self
-            The estimator, fitted.
-
-        Raises
-        ------
-        EstimationError
-            When the target is not boolean, the terms have no constant, rows were mapped by `unit_xy`, or a release
-            holds no XᵀX or no Xᵀy.
-        ValueError
-            When there is no such target, it is not said which, or releases do not fit together. When a refinement is of
-            another family, or given with a target or features, which it has already.
-
-        Warns
-        -----
-        EstimationWarning
-            When the moments show that the approximation fails: see `caveats`.
-        """
-        if isinstance(releases, Refinement):
-            return self._fit_steps(releases, target, features)
+        releases: Release | Sequence[Release],
+        target: str | None,
+        features: Sequence[str] | None,
+        rows: float | Sequence[float] | None,
+    ) -> None:
         first = as_releases(releases)[0]
         if target is None and len(first.targets) > 1:
             raise ValueError(f"the release has several targets: say which of {', '.join(first.target_names)}")
-        linear = ShrunkProjection().fit(releases, target, features=features)
+        linear = ShrunkProjection().fit(releases, target, features=features, rows=rows)
         theta = linear.scaled_coef_
         mean, variance = index_moments(linear.gram_, theta)
         offset, scale = solve_link(linear.base_rate_, variance)
-        offset -= scale * mean
-        self._forget()
+        self._offset = offset - scale * mean
         self.linear_, self.base_rate_, self.scale_ = linear, linear.base_rate_, scale
-        self._offset = offset
-        self.spread_ = scale * math.sqrt(variance)
-        self.coef_ = scale * linear.coef_
-        self.intercept_ = float(offset + scale * linear.intercept_)
-        self.classes_ = np.array([False, True])
-        self.feature_names_in_, self.n_features_in_ = linear.feature_names_in_, linear.n_features_in_
-        self.term_names_ = linear.term_names_
+        self.spread_, self.classes_ = scale * math.sqrt(variance), np.array([False, True])
+        self._keep(
+            [ProjectedResults(linear.results_[0], scale, self._offset)], linear.columns_, list(linear.feature_names_in_)
+        )
         for text in link_warnings(self, linear.results_[0]):
             warn_caller(text, EstimationWarning)
-        return self
 
-    def _fit_steps(self, refinement: Refinement, target: str | None, features: Sequence[str] | None) -> Self:
-        if target is not None or features is not None:
-            raise ValueError("a refinement is of one target and its features: fit(refinement) takes nothing else")
-        self._forget()
-        self._fit_refinement(refinement)
+    def _fit_refinement(self, refinement: Refinement) -> None:
+        super()._fit_refinement(refinement)
         self.base_rate_, self.classes_ = self.refined_.rate, np.array([False, True])
-        return self
 
-    def _forget(self) -> None:
-        """Drop what only one of the two kinds of fit has."""
-        for name in ("linear_", "scale_", "spread_", "refined_"):
-            self.__dict__.pop(name, None)
+    def _test_notes(self, results: Any) -> tuple[str, ...]:
+        return super()._test_notes(results) if hasattr(self, "refined_") else (PROJECTION_NOTE,)
 
-    def caveats(self) -> tuple[str, ...]:
-        """Return where noise, and of a release the approximation, makes odds ratios misleading."""
-        self._check_fitted()
+    def _caveats(self, results: Any, level: float) -> Iterable[str]:
         if hasattr(self, "refined_"):
-            return super().caveats()
-        results = self.linear_.results_[0]
-        found = link_warnings(self, results)
-        pvalues = self._pvalues()
-        unsure = [name for name, p in zip(self.term_names_, pvalues, strict=True) if p > LINEAR_LEVEL]
-        if unsure:
-            found.append(
-                f"the release does not tell the coefficients of {', '.join(unsure)} from 0 (p of the linear projection "
-                f"above {LINEAR_LEVEL:g}), however large their odds ratios look."
-            )
-        return (*found, *agreement_warnings(results.equations))
+            return super()._caveats(results, level)
+        found = link_warnings(self, results.linear)
+        with suppress(EstimationError):  # without yᵀy nothing tests them
+            pairs = zip(results.names[1:], results.pvalues[1:], strict=True)
+            unsure = [name for name, p in pairs if p > LINEAR_LEVEL]
+            if unsure:
+                found.append(
+                    f"the release does not tell the coefficients of {', '.join(unsure)} from 0 (p of the linear "
+                    f"projection above {LINEAR_LEVEL:g}), however large their odds ratios look."
+                )
+        return (*found, *agreement_warnings(results.linear.equations))
 
-    @takes_level
-    def summary(self, level: float = 0.95, *, robust: bool | None = None) -> Summary:
-        """Return a table of log odds, odds ratios and p-values, and what to beware of.
-
-        Parameters
-        ----------
-        level : float
-            Probability that an interval holds the truth, in [0.5, 1); of a refinement.
-        robust : bool, optional
-            As for `cov_params`; of a refinement.
-
-        Returns
-        -------
-        Summary
-            Of a release p-values are those of the linear projection, and there are no standard errors.
-        """
-        self._check_fitted()
+    def _head(self, results: Any) -> list[tuple[str, str]]:
         if hasattr(self, "refined_"):
-            return super().summary(level, robust=robust)
-        equations = self.linear_.results_[0].equations
-        stated = (
-            *head_of(equations),
-            ("base rate", NOT_TOLD if equations.people is None else number(self.base_rate_)),
-            ("sd of the log odds", number(self.spread_)),
-        )
-        said = (
-            "Odds ratios are for one raw unit. There are no standard errors: p-values are those of the linear "
-            "projection, which is 0 where a coefficient is, for normal features."
-        )
-        coefficients = dict(zip(self.term_names_.tolist(), self.coef_.tolist(), strict=True))
-        columns = {f"{name} (linear)": texts for name, texts in p_columns(np.array(self._pvalues()), 0).items()}
-        return self._table(equations.target.name, stated, "log odds", coefficients, columns, said)
+            return super()._head(results)
+        equations = results.linear.equations
+        rate = NOT_TOLD if equations.people is None else number(self.base_rate_)
+        return [*head_of(equations), ("base rate", rate), ("sd of the log odds", number(self.spread_))]
 
-    def _pvalues(self) -> list[float]:
-        """Return those of the terms beside the constant; NaN where the release does not hold yᵀy."""
-        try:
-            return [float(p) for p in self.linear_.pvalues[1:]]
-        except EstimationError:
-            return [math.nan] * len(self.term_names_)
+    def _figures(self, results: Any, level: float, bound: Bound | None) -> tuple[dict[str, list[str]], list[str]]:
+        if hasattr(self, "refined_"):
+            return super()._figures(results, level, bound)
+        tested = {f"{name} (linear)": texts for name, texts in p_columns(results.pvalues, 1).items()}
+        return self._points(results) | tested, [PROJECTION_NOTE]
 
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "linear_") and not hasattr(self, "refined_"):
-            raise EstimationError("this LogisticRegression is not fitted yet: call fit(release) first")
+    def _own_notes(self) -> tuple[str, ...]:
+        return super()._own_notes() if hasattr(self, "refined_") else ("Odds ratios are for one raw unit.",)
 
     def decision_function(self, X: Any, clip: bool | None = None) -> FloatArray:
-        """Return log odds of true, of shape (n,).
+        """Return log odds of true.
 
         Parameters
         ----------
         X : data frame, or array-like of shape (n, n_features_in_)
-            Raw units. Columns of a frame are found by name and others ignored; those of an array stand in the
-            order of `feature_names_in_`.
+            As for `predict`.
         clip : bool, optional
-            As for `LinearFit.predict`.
+            As for `predict`.
 
         Returns
         -------
         ndarray of shape (n,)
-            NaN for a row that misses a column declared `omit` or `complete`.
-
-        Raises
-        ------
-        EstimationError
-            Before `fit`.
-        ValueError
-            When a column is absent, a level unknown or a value no number.
+            NaN for a row that misses a value that a prediction needs.
         """
         self._check_fitted()
+        return self._predict(X, clip)
+
+    def _predict(self, X: Any, clip: bool | None) -> FloatArray:
         if hasattr(self, "refined_"):
             return self._index(X, clip)
         odds: FloatArray = self._offset + self.scale_ * self.linear_.predict(X, clip)
@@ -320,9 +270,9 @@ class LogisticRegression(GeneralizedFit):
         Parameters
         ----------
         X : data frame, or array-like of shape (n, n_features_in_)
-            As for `decision_function`.
+            As for `predict`.
         clip : bool, optional
-            As for `LinearFit.predict`.
+            As for `predict`.
 
         Returns
         -------
@@ -333,14 +283,14 @@ class LogisticRegression(GeneralizedFit):
         return np.column_stack([sigmoid(-odds), sigmoid(odds)])
 
     def predict(self, X: Any, clip: bool | None = None) -> NDArray[np.bool_]:
-        """Return the likelier class of each row.
+        """Return the likelier class of each row; see `Fit.predict`.
 
         Parameters
         ----------
         X : data frame, or array-like of shape (n, n_features_in_)
-            As for `decision_function`.
+            Raw units.
         clip : bool, optional
-            As for `LinearFit.predict`.
+            Clip numeric values to their public bounds.
 
         Returns
         -------
@@ -350,42 +300,20 @@ class LogisticRegression(GeneralizedFit):
         Raises
         ------
         ValueError
-            When a row misses a value that a prediction needs (`predict_proba` is NaN there), and as for
-            `decision_function`.
+            When a row misses a value that a prediction needs (`predict_proba` is NaN there).
         """
         odds = self.decision_function(X, clip)
         if np.isnan(odds).any():
             raise ValueError("a row misses a value that a prediction needs: predict_proba gives NaN there")
         return odds > 0.0
 
-    def score(self, X: Any, y: ArrayLike) -> float:
-        """Return the accuracy; rows without a prediction or without y are left out, as at the curator.
+    def _observed(self, y: ArrayLike) -> FloatArray:
+        return code(Column.boolean("y"), np.asarray(y, dtype=object), clip=False)
 
-        Parameters
-        ----------
-        X : data frame, or array-like of shape (n, n_features_in_)
-            As for `decision_function`.
-        y : array-like of shape (n,)
-            False or true, 0 or 1.
-
-        Returns
-        -------
-        float
-            Share of the rows whose class is predicted, 0 to 1.
-
-        Raises
-        ------
-        ValueError
-            When `X` and `y` have other numbers of rows, or no row has both a prediction and `y`.
-        """
-        odds = self.decision_function(X, clip=True)
-        observed = code(Column.boolean("y"), np.asarray(y, dtype=object), clip=False)
-        if len(observed) != len(odds):
-            raise ValueError(f"X has {len(odds)} rows and y {len(observed)}")
-        known = ~np.isnan(odds + observed)
-        if not known.any():
+    def _score(self, predicted: FloatArray, observed: FloatArray) -> float:
+        if not len(observed):
             raise ValueError("no row has both a prediction and y")
-        return float(np.mean((odds[known] > 0.0) == (observed[known] == 1.0)))
+        return float(np.mean((predicted > 0.0) == (observed == 1.0)))
 
 
 def check_boolean(equations: Equations) -> None:

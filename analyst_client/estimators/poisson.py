@@ -3,10 +3,12 @@
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from analyst_client.arrays import FloatArray
 from analyst_client.estimators.generalized import GeneralizedFit
+from analyst_client.inference.base import Bound
+from analyst_client.inference.summary import number
+from analyst_client.refinement.information import Likelihood
 
 
 class PoissonRegression(GeneralizedFit):
@@ -49,68 +51,24 @@ class PoissonRegression(GeneralizedFit):
         EstimationError
             Where the price did not buy Σ g gᵀ.
         """
-        self._check_refined()
-        self._likelihood.is_robust()
-        assert self._likelihood.dispersion is not None
-        return self._likelihood.dispersion
+        law: Likelihood = self._results_of(None).told.law
+        law.is_robust()
+        assert law.dispersion is not None
+        return law.dispersion
 
-    def predict(self, X: Any, clip: bool | None = None) -> FloatArray:
-        """Return expected counts, of shape (n,).
+    def _facts(self, results: Any, level: float, bound: Bound | None) -> list[tuple[str, str]]:
+        told = results.law.dispersion
+        return [] if told is None else [("dispersion, about", number(told))]
 
-        Parameters
-        ----------
-        X : data frame, or array-like of shape (n, n_features_in_)
-            Raw units. Columns of a frame are found by name and others ignored; those of an array stand in the order of
-            `feature_names_in_`.
-        clip : bool, optional
-            As for `LinearFit.predict`.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            NaN for a row that misses a column declared `omit` or `complete`.
-
-        Raises
-        ------
-        EstimationError
-            Before `fit`.
-        ValueError
-            When a column is absent, a level unknown or a value no number.
-        """
-        self._check_fitted()
+    def _predict(self, X: Any, clip: bool | None) -> FloatArray:
         family = self.refined_.family
         expected: FloatArray = family.unit * family.mean(self._index(X, clip))
         return expected
 
-    def score(self, X: Any, y: ArrayLike) -> float:
-        """Return D², the share of the deviance that is explained; rows without a prediction or without y are left out.
-
-        Parameters
-        ----------
-        X : data frame, or array-like of shape (n, n_features_in_)
-            As for `predict`.
-        y : array-like of shape (n,)
-            Counts.
-
-        Returns
-        -------
-        float
-            At most 1; negative where the mean of `y` predicts better.
-
-        Raises
-        ------
-        ValueError
-            When `X` and `y` have other numbers of rows, or the known counts do not differ.
-        """
-        predicted, observed = self.predict(X, clip=True), np.asarray(y, dtype=np.float64)
-        if len(observed) != len(predicted):
-            raise ValueError(f"X has {len(predicted)} rows and y {len(observed)}")
-        known = ~np.isnan(predicted + observed)
-        if not known.any() or np.ptp(observed[known]) <= 0.0:
+    def _score(self, predicted: FloatArray, observed: FloatArray) -> float:
+        if not len(observed) or np.ptp(observed) <= 0.0:
             raise ValueError("D² needs counts that differ")
-        counts = observed[known]
-        least = _deviance(counts, np.full(len(counts), counts.mean()))
-        return 1.0 - _deviance(counts, predicted[known]) / least
+        return 1.0 - _deviance(observed, predicted) / _deviance(observed, np.full_like(observed, observed.mean()))
 
 
 def _deviance(counts: FloatArray, means: FloatArray) -> float:

@@ -1,19 +1,17 @@
 """Columns, terms and coefficients in raw units, for every estimator on a refinement."""
 
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Sized
+from collections.abc import Sequence, Sized
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from analyst_client.arrays import FloatArray
-from analyst_client.errors import EstimationError
-from analyst_client.estimators.base import Estimator
-from analyst_client.inference.heads import spent_text
-from analyst_client.inference.units import raw_units
+from analyst_client.estimators.base import Fit
+from analyst_client.inference.base import Results
+from analyst_client.inference.heads import spent_text, stated
+from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.score.release import ScoreRelease
 from analyst_client.refinement.frame import Frame
 from analyst_client.refinement.refinement import Refinement
@@ -25,7 +23,7 @@ CUT = r"(?:(?:minimum|maximum)\((?:[-+.\de]+, )?)+{}(?:(?:, [-+.\de]+)?\))+"
 """A column that was cut at numbers, by its name."""
 
 
-class RefinementFit(Estimator, ABC):
+class RefinementFit(Fit):
     """A model that is fitted on a refinement.
 
     Attributes
@@ -34,90 +32,56 @@ class RefinementFit(Estimator, ABC):
         Answers of the releases, in standard coordinates.
     spent_ : str
         Cost of all releases, as ε at δ; empty where nothing was charged.
+    cut_columns_ : dict of str to str
+        Names of columns that were cut to what was found, with those that were asked for.
     """
 
     _family: ClassVar[str]
 
-    coef_: Any
-    intercept_: Any
     refined_: Any
     spent_: str
-    columns_: tuple[Column, ...]
-    terms_: tuple[Term, ...]
-    term_names_: NDArray[np.object_]
-    feature_names_in_: NDArray[np.object_]
-    n_features_in_: int
+    cut_columns_: dict[str, str]
 
-    def fit(self, refinement: Refinement) -> Self:
-        """Fit on a refinement.
+    def _fit_releases(
+        self,
+        releases: Release | Sequence[Release],
+        target: str | None,
+        features: Sequence[str] | None,
+        rows: float | Sequence[float] | None,
+    ) -> None:
+        raise ValueError(f"a {type(self).__name__} is fitted on what client.refine(…, family={self._family!r}) returns")
 
-        Parameters
-        ----------
-        refinement : Refinement
-            Of `CuratorClient.refine` with the family of this model, or loaded.
-
-        Returns
-        -------
-        Self
-            The estimator, fitted.
-
-        Raises
-        ------
-        ValueError
-            When it is given anything else.
-        ServiceError
-            When its releases are not those that its plan asks for.
-        """
-        self._fit_refinement(refinement)
-        return self
-
-    @abstractmethod
-    def _fit_refinement(self, refinement: Refinement) -> None:
-        """Set all attributes. Raise `ValueError` for a refinement of another family, or for anything else."""
-
-    def _take(self, refinement: Refinement) -> FloatArray | None:
-        """Set what was found, and names; return the coefficients of scaled terms, None where none were bought."""
-        if not isinstance(refinement, Refinement):
-            raise ValueError(  # noqa: TRY004 -- one kind of error for arguments
-                f"a {type(self).__name__} is fitted on what client.refine(…, family={self._family!r}) returns"
+    def _take(self, refinement: Refinement) -> tuple[tuple[Term, ...], FloatArray | None]:
+        """Set what was found; return terms as they were asked, and their coefficients, None where none were bought."""
+        own = refinement.problem.family
+        if own != self._family:
+            raise ValueError(
+                f"this refinement is of the {own} family: fit it with {FITS[own]}, or ask for family={self._family!r}"
             )
-        check_family(refinement, self._family)
         self.refined_ = found = refinement.found
         self.spent_ = spent_text(("refinement", getattr(answer, "cost", None)) for answer in refinement.releases)
-        self.columns_, self.terms_, self._cut, theta = (), (Term(CONSTANT, "constant"),), dict[str, str](), None
-        if found.frame is not None and found.theta is not None:
-            self._cut = asked = asked_names(refinement)
-            self.columns_ = read_columns(refinement, found.frame)
-            self.terms_ = tuple(replace(term, name=asked.get(term.name, term.name)) for term in found.frame.terms)
-            theta = found.frame.to_terms(found.theta)
-        self.feature_names_in_ = np.array(feature_columns(refinement), dtype=object)
-        self.n_features_in_ = len(self.feature_names_in_)
-        self.term_names_ = np.array([term.name for term in self.terms_[1:]], dtype=object)
-        return theta
+        self.cut_columns_ = {}
+        if found.frame is None or found.theta is None:
+            return (Term(CONSTANT, "constant"),), None
+        self.cut_columns_ = asked = asked_names(refinement)
+        terms = (replace(term, name=asked.get(term.name, term.name)) for term in found.frame.terms)
+        return tuple(terms), found.frame.to_terms(found.theta)
 
-    def _set_coefficients(self, scaled: FloatArray, target: Term) -> None:
-        """Set the coefficients in raw units by those of scaled terms."""
-        L, constant = raw_units(self.terms_, target, None)
-        raw = L @ scaled + constant
-        self.coef_, self.intercept_ = raw[1:], float(raw[0])
+    def _keep_refined(self, refinement: Refinement, results: Results) -> None:
+        """Set what all fits have."""
+        told = self.refined_.frame is not None and self.refined_.theta is not None
+        columns = read_columns(refinement, self.refined_.frame) if told else ()
+        self._keep([results], columns, feature_columns(refinement))
 
-    def _cut_notes(self) -> tuple[str, ...]:
-        """Return what was done to columns, and that coefficients are of the columns so cut."""
-        cut = [f"{asked} is {name}" for name, asked in getattr(self, "_cut", {}).items()]
-        return (f"Columns were cut to what was found: {', '.join(cut)}. Coefficients are of these.",) if cut else ()
-
-    def _check_fitted(self) -> None:
+    def _head(self, results: Any) -> list[tuple[str, str]]:
         if not hasattr(self, "refined_"):
-            raise EstimationError(f"this {type(self).__name__} is not fitted yet: call fit(refinement) first")
+            return super()._head(results)  # type: ignore[safe-super]  # of a fit that is for releases, too
+        return stated(f"{self.refined_.rows:,.0f} rows, noisy", self.spent_, self.columns_, self.terms_)
 
-
-def check_family(refinement: Refinement, family: str) -> None:
-    """Raise `ValueError` for a refinement of another family."""
-    own = refinement.problem.family
-    if own != family:
-        raise ValueError(
-            f"this refinement is of the {own} family: fit it with {FITS[own]}, or ask for family={family!r}"
-        )
+    def _own_notes(self) -> tuple[str, ...]:
+        """Return what was done to columns, and that coefficients are of the columns so cut."""
+        cut = [f"{asked} is {name}" for name, asked in getattr(self, "cut_columns_", {}).items()]
+        return (f"Columns were cut to what was found: {', '.join(cut)}. Coefficients are of these.",) if cut else ()
 
 
 def feature_columns(refinement: Refinement) -> list[str]:

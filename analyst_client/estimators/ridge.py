@@ -9,8 +9,8 @@ import numpy as np
 
 from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError, EstimationWarning
-from analyst_client.estimators.base import LinearFit
 from analyst_client.estimators.linalg import invert_symmetric, is_positive_definite, smallest_eigenvalue
+from analyst_client.estimators.linear import LinearFit
 from analyst_client.estimators.warn import warn_caller
 from analyst_client.inference.agreement import average_error, site_error
 from analyst_client.inference.equations import Equations

@@ -1,6 +1,5 @@
 """Hypotheses about the coefficients of a fit: contrasts, constraints in words, and what each column adds."""
 
-import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,18 +11,13 @@ from analyst_client.arrays import FloatArray
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Note, View, table
 from analyst_client.errors import EstimationError
+from analyst_client.inference.base import Results, TestResult
 from analyst_client.inference.estimates import Estimate, EstimateTable
-from analyst_client.inference.results import TargetResults, TestResult
-from analyst_client.inference.score import ConfidenceSet
-from analyst_client.inference.summary import number, p_columns, weight_notes
+from analyst_client.inference.summary import number, p_columns
 from analyst_client.inference.units import raw_powers, raw_units
 
 Hypothesis = str | Sequence[str] | ArrayLike
 NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
-CONTRAST_NOTE = (
-    "Intervals and p-values invert the score test (Fieller): sampling error with one residual variance, and the "
-    "privacy noise. p is of the hypothesis."
-)
 
 
 @dataclass(frozen=True)
@@ -93,7 +87,7 @@ class AnovaTable(Displayable):
     __repr__ = Displayable.__str__
 
 
-def read_constraints(hypothesis: Hypothesis, results: TargetResults) -> Constraints:
+def read_constraints(hypothesis: Hypothesis, results: Results) -> Constraints:
     r"""Read linear constraints on the P parameters of a fit.
 
     Parameters
@@ -101,7 +95,7 @@ def read_constraints(hypothesis: Hypothesis, results: TargetResults) -> Constrai
     hypothesis : str, sequence of str, or array-like of shape (P,) or (q, P)
         Text such as ``"age - 2 * dose = 0.1"``, several with commas or as a list; without ``=`` it is 0. The name of a
         column stands for all its terms. Rows of an array are contrasts that are 0.
-    results : TargetResults
+    results : Results
 
     Raises
     ------
@@ -124,9 +118,9 @@ def read_constraints(hypothesis: Hypothesis, results: TargetResults) -> Constrai
     return Constraints(tuple(labels), factors, np.array(values))
 
 
-def _read_all(text: str, results: TargetResults) -> Iterator[tuple[str, FloatArray, float]]:
+def _read_all(text: str, results: Results) -> Iterator[tuple[str, FloatArray, float]]:
     """Yield the constraints of one text, each with its label, factors and value."""
-    columns = [term.column for term in results.equations.terms]
+    columns = [term.column for term in results.terms]
     names = results.names
     pattern = "|".join(re.escape(name) for name in sorted({*names, *filter(None, columns)}, key=len, reverse=True))
     for part in re.split(r",(?![^\[]*\])", text):
@@ -175,31 +169,39 @@ def _read_side(text: str, names: Sequence[str], pattern: str) -> tuple[FloatArra
     return factors, constant
 
 
-def joint_test(results: TargetResults, constraints: Constraints) -> TestResult:
+def joint_test(results: Results, constraints: Constraints) -> TestResult:
     """Test that all constraints hold, in score form."""
-    results.equations.check_unbiased()
     return results.test(
         constraints.factors @ results.contrasts, constraints.values - constraints.factors @ results.offsets
     )
 
 
-def estimate_contrasts(results: TargetResults, constraints: Constraints, level: float) -> EstimateTable:
+def coefficient_table(results: Results, level: float, notes: Sequence[str]) -> EstimateTable:
+    """Estimate each parameter, and test that it is 0."""
+    columns = (results.params, results.std_errors, *results.conf_int(level).T, results.pvalues)
+    found = [
+        Estimate((name,), *values)
+        for name, *values in zip(results.names, *(column.tolist() for column in columns), strict=True)
+    ]
+    return EstimateTable(f"Coefficients of {results.target.name}", ("term",), tuple(found), tuple(notes), level)
+
+
+def estimate_contrasts(results: Results, constraints: Constraints, level: float, notes: Sequence[str]) -> EstimateTable:
     """Estimate each contrast, and test that it has its value."""
     factors, offsets = constraints.factors @ results.contrasts, constraints.factors @ results.offsets
-    title = f"Contrasts of {results.equations.target.name}"
-    return _estimate(results, replace(constraints, factors=factors), offsets, level, (title, "hypothesis"))
+    scaled, title = replace(constraints, factors=factors), f"Contrasts of {results.target.name}"
+    return _estimate(results, scaled, offsets, level, (title, "hypothesis"), notes)
 
 
-def estimate_powers(results: TargetResults, level: float) -> EstimateTable:
+def estimate_powers(results: Results, level: float, notes: Sequence[str]) -> EstimateTable:
     """Estimate the coefficients of raw powers and of their products, and test that each is 0."""
-    equations = results.equations
-    if equations.row_map in {"unit", "unit_xy"}:
+    if results.solved.row_map in {"unit", "unit_xy"}:
         raise EstimationError("rows were divided by their norm: the model is of no powers of raw values")
-    names, factors, offsets = raw_powers(equations.combined or equations.terms, equations.target)
-    return _estimate_terms(results, names, factors, offsets, level, f"Powers in {equations.target.name}")
+    names, factors, offsets = raw_powers(results.combined or results.solved.terms, results.target)
+    return _estimate_terms(results, names, factors, offsets, level, f"Powers in {results.target.name}", notes)
 
 
-def estimate_combined(results: TargetResults, level: float) -> EstimateTable:
+def estimate_combined(results: Results, level: float, notes: Sequence[str]) -> EstimateTable:
     r"""Estimate the coefficients of the terms that combinations are made of, in raw units, and test that each is 0.
 
     Notes
@@ -208,33 +210,43 @@ def estimate_combined(results: TargetResults, level: float) -> EstimateTable:
     are linear functions of those of the combinations, whose noise is as it was released. Left out are an intercept
     that is no term, and a term that is in no combination.
     """
-    equations = results.equations
-    if equations.combinations is None:
+    if results.combinations is None:
         raise EstimationError("the coefficients are those of the terms already: the release is of no combinations")
-    L, constant = raw_units(equations.combined, equations.target, None)
-    first = 0 if equations.combined[0].kind == "constant" else 1
-    names = tuple(term.name for term in equations.combined)
-    return _estimate_terms(results, names, L[first:], constant[first:], level, f"Terms in {equations.target.name}")
+    L, constant = raw_units(results.combined, results.target, None)
+    first = 0 if results.combined[0].kind == "constant" else 1
+    names = tuple(term.name for term in results.combined)
+    title = f"Terms in {results.target.name}"
+    return _estimate_terms(results, names, L[first:], constant[first:], level, title, notes)
 
 
 def _estimate_terms(
-    results: TargetResults, names: Sequence[str], factors: FloatArray, offsets: FloatArray, level: float, title: str
+    results: Results,
+    names: Sequence[str],
+    factors: FloatArray,
+    offsets: FloatArray,
+    level: float,
+    title: str,
+    notes: Sequence[str],
 ) -> EstimateTable:
-    """Estimate linear functions of the coefficients of scaled terms; one that is of no combination is left out."""
-    if results.equations.combinations is not None:
-        factors = factors @ results.equations.combinations
-    told = [j for j, row in enumerate(factors) if row.any()]
+    """Estimate linear functions of the coefficients of scaled terms; one that is of no parameter is left out."""
+    if results.combinations is not None:
+        factors = factors @ results.combinations
+    told = [j for j, row in enumerate(factors) if row[: len(results.names)].any()]
     constraints = Constraints(tuple(names[j] for j in told), factors[told], np.zeros(len(told)))
-    return _estimate(results, constraints, offsets[told], level, (title, "term"))
+    return _estimate(results, constraints, offsets[told], level, (title, "term"), notes)
 
 
 def _estimate(
-    results: TargetResults, constraints: Constraints, offsets: FloatArray, level: float, heads: tuple[str, str]
+    results: Results,
+    constraints: Constraints,
+    offsets: FloatArray,
+    level: float,
+    heads: tuple[str, str],
+    notes: Sequence[str],
 ) -> EstimateTable:
     """Estimate linear functions of the scaled coefficients, and test that each has its value."""
-    results.equations.check_unbiased()
     factors = constraints.factors
-    values = factors @ results.solution.theta + offsets
+    values = factors @ results.solved.theta + offsets
     errors = np.sqrt(np.diag(results.covariance_of(factors)))
     sets = results.contrast_sets(factors, offsets, level)
     found = [
@@ -251,41 +263,20 @@ def _estimate(
         )
     ]
     title, head = heads
-    return EstimateTable(
-        title, (head,), tuple(found), (CONTRAST_NOTE, *_set_notes(sets), *weight_notes(results)), level
-    )
+    unbounded = "Unbounded intervals: the noise hides how terms vary; see caveats()."
+    said = (*notes[:1], *([] if all(one.is_bounded for one in sets) else [unbounded]), *notes[1:])
+    return EstimateTable(title, (head,), tuple(found), said, level)
 
 
-def _set_notes(sets: Sequence[ConfidenceSet]) -> tuple[str, ...]:
-    bounded = all(one.is_bounded for one in sets)
-    return () if bounded else ("Unbounded intervals: the noise hides how terms vary; see identification().",)
-
-
-def anova_table(results: TargetResults) -> AnovaTable:
+def anova_table(results: Results, notes: Sequence[str]) -> AnovaTable:
     """Test each column given all others."""
-    results.equations.check_unbiased()
-    terms = results.equations.terms
-    columns = list(dict.fromkeys(term.column for term in terms if term.column is not None))
+    columns = list(dict.fromkeys(term.column for term in results.terms if term.column is not None))
     if not columns:
+        _ = results.told  # says so where points are all there is
         raise EstimationError("there is no term beside the constant to test")
-    rows = []
+    rows, whole = [], np.eye(len(results.solved.theta))
     for column in columns:
-        picked = np.eye(len(terms))[[j for j, term in enumerate(terms) if term.column == column]]
+        picked = whole[[j for j, term in enumerate(results.terms) if term.column == column]]
         rows.append(AnovaRow(column, results.test(picked, np.zeros(len(picked)))))
-    notes = (
-        "Each feature given all others (type III), in score form: sampling error with one residual variance, and the "
-        "privacy noise.",
-        *weight_notes(results),
-    )
-    return AnovaTable(f"Analysis of variance of {results.equations.target.name}", tuple(rows), notes)
-
-
-def adjusted_rsquared(rsquared: float, rows: float, dof: float, *, constant: bool) -> float:
-    r"""Return :math:`1 - (1 - R^2)(n - 1)/(n - D)` (Ezekiel 1930); n over n − D without a constant.
-
-    Examples
-    --------
-    >>> adjusted_rsquared(0.5, 11.0, 5.0, constant=True)
-    0.0
-    """
-    return math.nan if math.isnan(rsquared) else 1.0 - (1.0 - rsquared) * (rows - float(constant)) / dof
+    said = ("Each feature given all others (type III).", *notes)
+    return AnovaTable(f"Analysis of variance of {results.target.name}", tuple(rows), said)

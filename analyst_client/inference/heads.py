@@ -17,17 +17,19 @@ def people_text(equations: Equations) -> str:
     """Return how many rows a fit is of, where that is told."""
     if equations.people is None:
         return "not told, without a constant" if equations.counts_alike else NOT_TOLD
-    if any(site.corrected is not None for site in equations.sites):
-        return f"about {equations.people:,.0f} rows, noisy"
     return f"{equations.people:,.0f} rows, noisy"
 
 
-def head_of(equations: Equations, spent: str | None = None) -> list[tuple[str, str]]:
-    """Return n, what was charged (`spent`, where sites hold only a part of it), and the baseline levels."""
-    spent = spent or spent_text(_charges([site.release for site in equations.sites]))
-    baseline = baseline_text(equations.columns, equations.combined or equations.terms)
-    stated = [("n", people_text(equations)), ("privacy charged", spent), ("baseline", baseline)]
-    return [(name, value) for name, value in stated if value]
+def head_of(equations: Equations) -> list[tuple[str, str]]:
+    """Return n, what was charged for releases, and the baseline levels."""
+    spent = spent_text(_charges([site.release for site in equations.sites]))
+    return stated(people_text(equations), spent, equations.columns, equations.combined or equations.terms)
+
+
+def stated(n: str, spent: str, columns: Iterable[Column], terms: Iterable[Term]) -> list[tuple[str, str]]:
+    """Return n, what was charged, and the baseline levels, as far as there are any."""
+    facts = [("n", n), ("privacy charged", spent), ("baseline", baseline_text(columns, terms))]
+    return [(name, value) for name, value in facts if value]
 
 
 def _charges(releases: Sequence[Release]) -> Iterator[tuple[object, Cost | None]]:

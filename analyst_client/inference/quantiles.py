@@ -52,6 +52,19 @@ def chi2_quantile(lower_tail: float, dof: float) -> float:
     return float(special.chdtri(dof, 1.0 - lower_tail))
 
 
+def chi2_tail(value: float, dof: float) -> float:
+    """Return the probability that χ² exceeds a value.
+
+    Examples
+    --------
+    >>> round(chi2_tail(3.841, 1.0), 3)
+    0.05
+    """
+    from scipy import special  # noqa: PLC0415 -- see the module
+
+    return float(special.chdtrc(dof, value))
+
+
 def variance_points(estimate: float, sd: float, count: int) -> FloatArray:
     """Return equally likely values of a residual variance that noise of a known deviation leaves uncertain.
 

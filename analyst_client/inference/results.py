@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
 from statistics import NormalDist
-from typing import Literal, get_args
 
 import numpy as np
 
 from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError
 from analyst_client.inference.agreement import random_effects
+from analyst_client.inference.base import Bound, IntervalMethod, Results, Solved, TestResult, shifted
 from analyst_client.inference.bootstrap import bootstrap_solutions
 from analyst_client.inference.corrected_posterior import draw_posterior
 from analyst_client.inference.equations import Equations
-from analyst_client.inference.multiplicity import FAMILIES, Family, count_slopes, holm
+from analyst_client.inference.multiplicity import Family, count_slopes
 from analyst_client.inference.posterior import CoefficientDraws
 from analyst_client.inference.quantiles import student_quantile
 from analyst_client.inference.score import (
@@ -30,39 +30,13 @@ from analyst_client.inference.score import (
 )
 from analyst_client.inference.shrinkage import NormalPosterior
 from analyst_client.inference.sums import ResidualSums
-from analyst_client.inference.units import raw_units
 from analyst_client.kinds.gram.rows import LINEAR
+from analyst_client.schema.columns import Term
 
-IntervalMethod = Literal["fieller", "delta", "bootstrap", "posterior", "random-effects"]
-INTERVAL_METHODS = get_args(IntervalMethod)
-Bound = float | Mapping[str, float]
-"""The size of all coefficients beside the intercept together, or of each named one, in raw units."""
 HIDDEN = 2.0
 """Deviations of its noise that a residual variance exceeds, or it is not told."""
-SLOPES_MAX = 1e12
-"""Largest family whose level is told apart from 1."""
 JOINT_SHARE = 0.2
 """Part of the error of an interval under a stated bound that the joint test of all coefficients may make."""
-
-
-@dataclass(frozen=True)
-class TestResult:
-    """A test of a hypothesis.
-
-    Attributes
-    ----------
-    statistic : float
-        The score statistic over the number of constraints: F without noise.
-    constraints : int
-    dof : float
-        Residual degrees of freedom.
-    pvalue : float
-    """
-
-    statistic: float
-    constraints: int
-    dof: float
-    pvalue: float
 
 
 @dataclass(frozen=True)
@@ -121,8 +95,8 @@ class Solution:
 
 
 @dataclass(frozen=True, eq=False)
-class TargetResults:
-    """Inference about the coefficients of one target.
+class TargetResults(Results):
+    """Inference about the coefficients of one target, from its normal equations.
 
     Attributes
     ----------
@@ -135,31 +109,25 @@ class TargetResults:
     solution: Solution
 
     @cached_property
-    def _units(self) -> tuple[FloatArray, FloatArray]:
-        L, constant = raw_units(self.equations.terms, self.equations.target, self.equations.row_map)
-        first = 0 if self.equations.has_constant else 1  # without a constant the intercept is no parameter
-        return L[first:], constant[first:]
+    def solved(self) -> Solved:
+        """The coefficients in scaled units."""
+        equations = self.equations
+        return Solved(equations.terms, equations.target, self.solution.theta, equations.row_map)
 
     @property
-    def contrasts(self) -> FloatArray:
-        """Factors of the scaled coefficients, of shape (P, D)."""
-        return self._units[0]
+    def combined(self) -> tuple[Term, ...]:
+        """The terms that those of the fit are combinations of; else none."""
+        return self.equations.combined
 
     @property
-    def offsets(self) -> FloatArray:
-        """Shifts that are added to them, of shape (P,)."""
-        return self._units[1]
+    def combinations(self) -> FloatArray | None:
+        """Their weights in the combinations."""
+        return self.equations.combinations
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the P parameters: the constant, if there is one, and the terms."""
-        return tuple(term.name for term in self.equations.terms)
-
-    @property
-    def params(self) -> FloatArray:
-        """The P parameters in raw units."""
-        params: FloatArray = self.contrasts @ self.solution.theta + self.offsets
-        return params
+    def method(self) -> IntervalMethod:
+        """Credible intervals of draws, where the estimator has any; else those of the score test."""
+        return "posterior" if isinstance(self.solution.posterior, CoefficientDraws) else "fieller"
 
     @property
     def dof(self) -> float:
@@ -171,26 +139,21 @@ class TargetResults:
             )
         return dof
 
-    def cov_params(self) -> FloatArray:
-        r"""Return the covariance of the estimates, of shape (P, P): the delta method.
+    def quantile(self, level: float) -> float:
+        """Return Student's."""
+        return student_quantile((1.0 - level) / 2.0, self.dof)
+
+    def covariance_of(self, contrasts: FloatArray) -> FloatArray:
+        r"""Return the covariance of linear functions of the scaled coefficients: the delta method.
 
         :math:`H\Omega H^\top` with the estimator's own inverse H; what a penalty pulls away is not in it.
         """
-        return self.covariance_of(self.contrasts)
-
-    def covariance_of(self, contrasts: FloatArray) -> FloatArray:
-        """Return the covariance of other linear functions of the scaled coefficients, as `cov_params` has it."""
         self.equations.check_unbiased()
         covariance = self.solution.covariance
         if covariance is None:
             covariance = self.solution.inverse @ self.equations.covariance @ self.solution.inverse.T
         found: FloatArray = contrasts @ covariance @ contrasts.T
         return found
-
-    @property
-    def bse(self) -> FloatArray:
-        """Standard errors of the estimates, sampling and privacy noise together, of shape (P,)."""
-        return np.sqrt(np.diag(self.cov_params()))
 
     @property
     def privacy_share(self) -> FloatArray:
@@ -214,10 +177,10 @@ class TargetResults:
     def confidence_sets(self, level: float = 0.95) -> list[ConfidenceSet]:
         """Return the P score-test confidence sets, in raw units; a set may be unbounded."""
         if self.equations.hospitals is not None:
-            return self.contrast_sets(self.contrasts, self.offsets, level)
+            return super().confidence_sets(level)
         kurtosis, spreads = self.excess_kurtosis, self.equations.spreads(self.contrasts)
         critical = critical_value(level, self.dof, kurtosis, spreads)
-        return _shifted(map(Shadow.project, self._shadows, critical.tolist()), self.offsets)
+        return shifted(map(Shadow.project, self._shadows, critical.tolist()), self.offsets)
 
     def contrast_sets(self, contrasts: FloatArray, offsets: FloatArray, level: float) -> list[ConfidenceSet]:
         """Return the confidence sets of other linear functions of the scaled coefficients."""
@@ -237,7 +200,7 @@ class TargetResults:
     ) -> list[ConfidenceSet]:
         kurtosis = equations.excess_kurtosis(contrasts)
         critical = critical_value(level, self.dof, kurtosis, equations.spreads(contrasts))
-        return _shifted(project_each(equations, contrasts, critical), offsets)
+        return shifted(project_each(equations, contrasts, critical), offsets)
 
     @cached_property
     def _shadows(self) -> tuple[Shadow, ...]:
@@ -312,38 +275,12 @@ class TargetResults:
         limits[:first] = np.inf
         return StatedBounds(slopes / size, np.zeros(len(slopes)), np.zeros(len(slopes), dtype=np.int64)), limits
 
-    def conf_int(
-        self,
-        level: float = 0.95,
-        method: IntervalMethod = "fieller",
-        bound: Bound | None = None,
-        simultaneous: bool | Family = False,
-    ) -> FloatArray:
-        """Return the P confidence intervals, of shape (P, 2), in raw units; see `LinearFit.conf_int`."""
-        self.equations.check_unbiased()
-        if simultaneous:
-            if method in {"bootstrap", "posterior"}:
-                raise ValueError(f"simultaneous intervals are not read off draws: take 'fieller', not {method!r}")
-            first = int(self.equations.has_constant)
-            size = max(self.family_size("fit" if simultaneous is True else simultaneous), 1)
-            if size > SLOPES_MAX:
-                raise EstimationError(f"the columns allow {size:.2g} slopes: too many for intervals that hold together")
-            together = self._conf_int(1.0 - (1.0 - level) / size, method, bound)
-            together[:first] = self._conf_int(level, method, bound)[:first]
-            return together
-        return self._conf_int(level, method, bound)
-
     def _conf_int(self, level: float, method: IntervalMethod, bound: Bound | None) -> FloatArray:
-        """Return the P confidence intervals, each by itself."""
+        self.equations.check_unbiased()
         if bound is not None:
-            if method != "fieller":
-                raise ValueError(f"a bound goes with method 'fieller' alone, not {method!r}")
             return self.bounded_intervals(bound, level)
         if method == "fieller":
             return np.array([found.hull for found in self.confidence_sets(level)])
-        if method == "delta":
-            half = student_quantile((1.0 - level) / 2.0, self.dof) * self.bse
-            return np.column_stack([self.params - half, self.params + half])
         if method == "posterior":
             return self.posterior_interval(level)
         if method == "random-effects":
@@ -355,7 +292,7 @@ class TargetResults:
             low, high = np.quantile(off, [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0)
             centre = centre + self.offsets
             return np.column_stack([centre - high, centre - low])
-        raise ValueError(f"method must be one of {', '.join(INTERVAL_METHODS)}, not {method!r}")
+        return super()._conf_int(level, method, bound)
 
     @cached_property
     def posterior(self) -> CoefficientDraws | NormalPosterior:
@@ -376,32 +313,19 @@ class TargetResults:
         drawn: FloatArray = np.quantile(flat, places, axis=0).T
         return drawn
 
-    @property
-    def pvalues(self) -> FloatArray:
-        """P-values of each parameter being 0, from the statistic that `confidence_sets` invert, of shape (P,)."""
-        return np.array(
-            [
-                self._judge(contrast[np.newaxis], shadow.statistic(-offset)).pvalue
-                for contrast, shadow, offset in zip(self.contrasts, self._shadows, self.offsets.tolist(), strict=True)
-            ]
+    @cached_property
+    def tests(self) -> tuple[TestResult, ...]:
+        """Tests of each parameter being 0, by the statistic that `confidence_sets` invert."""
+        return tuple(
+            self._judge(contrast[np.newaxis], shadow.statistic(-offset))
+            for contrast, shadow, offset in zip(self.contrasts, self._shadows, self.offsets.tolist(), strict=True)
         )
 
     def family_size(self, family: Family = "fit") -> int:
         """Return how many slopes are tested together. Raise `ValueError` for an unknown family."""
-        if family not in FAMILIES:
-            raise ValueError(f"family must be one of {', '.join(FAMILIES)}, not {family!r}")
-        equations, slopes = self.equations, len(self.names) - int(self.equations.has_constant)
+        equations, slopes = self.equations, super().family_size(family)
         whole = family == "release" and not equations.combined and all(one.corrected is None for one in equations.sites)
         return max(slopes, count_slopes(equations.sites[0].release)) if whole else slopes
-
-    def adjusted_pvalues(self, family: Family = "fit") -> FloatArray:
-        """Return p-values adjusted for a family of slopes, of shape (P,); see `LinearFit.adjusted_pvalues`."""
-        first, adjusted = int(self.equations.has_constant), self.pvalues
-        if (size := self.family_size(family)) == len(adjusted) - first:
-            adjusted[first:] = holm(adjusted[first:])
-        else:  # what the other fits would tell is not at hand
-            adjusted[first:] = np.minimum(size * adjusted[first:], 1.0)
-        return adjusted
 
     def test(self, contrasts: FloatArray, values: FloatArray) -> TestResult:
         r"""Test :math:`C\theta = r` in scaled units, for C of shape (q, D)."""
@@ -418,15 +342,13 @@ class TargetResults:
         spread = None if spreads is None else spreads.mean(axis=0)
         return TestResult(statistic / q, q, dof, p_value(statistic, dof, kurtosis, q, spread))
 
-    def f_test(self) -> TestResult:
-        """Test that no term beside the constant matters."""
+    @property
+    def slopes(self) -> FloatArray:
+        """Contrasts of all coefficients beside the constant: of combinations, what moves none that is the constant."""
         form = self.equations.constant_form
-        slopes = np.eye(len(self.names))[int(self.equations.has_constant) :]
-        if self.equations.combined and form is not None:  # what moves no combination that is the constant
-            slopes = np.linalg.qr(form[:, np.newaxis], mode="complete")[0][:, 1:].T
-        if not len(slopes):
-            raise EstimationError("there is no term beside the constant to test")
-        return self.test(slopes, np.zeros(len(slopes)))
+        if self.equations.combined and form is not None:
+            return np.linalg.qr(form[:, np.newaxis], mode="complete")[0][:, 1:].T
+        return super().slopes
 
     @property
     def scale(self) -> float:
@@ -484,6 +406,12 @@ class TargetResults:
         """
         return math.nan if self._sums is None or self.rsquared_interval() == (0.0, 1.0) else self._sums.rsquared
 
+    @property
+    def rsquared_adj(self) -> float:
+        r""":math:`1 - (1 - R^2)(n - 1)/(n - D)` (Ezekiel 1930); n over n − D without a constant."""
+        rows = self.dof + len(self.names) - float(self.equations.constant_form is not None)
+        return 1.0 - (1.0 - self.rsquared) * rows / self.dof
+
     def rsquared_interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return a confidence interval of R², within [0, 1]; see `ResidualSums.rsquared_interval`.
 
@@ -539,13 +467,6 @@ class TargetResults:
         needed = math.sqrt(critical) + 2.0 * math.sqrt(d)
         factor = needed / math.sqrt(shown) if shown > 0.0 else math.inf
         return Identification(min(strengths), critical, direction / np.linalg.norm(direction), factor)
-
-
-def _shifted(sets: Iterable[ConfidenceSet], offsets: Iterable[float]) -> list[ConfidenceSet]:
-    return [
-        ConfidenceSet(found.kind, found.lower + float(shift), found.upper + float(shift))
-        for found, shift in zip(sets, offsets, strict=True)
-    ]
 
 
 def project_each(equations: Equations, contrasts: FloatArray, critical: FloatArray) -> list[ConfidenceSet]:

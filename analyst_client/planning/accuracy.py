@@ -9,7 +9,8 @@ import numpy as np
 from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError
 from analyst_client.estimators.ridge import OLS
-from analyst_client.inference.summary import CLIPPED_SHARE, Summary, beyond_bounds, number
+from analyst_client.inference.caveats import CLIPPED_SHARE, beyond_bounds
+from analyst_client.inference.summary import Summary, number
 from analyst_client.kinds.gram.quote import Quote
 from analyst_client.level import takes_level
 from analyst_client.planning.assumptions import Assumptions
@@ -263,7 +264,7 @@ def _simulated(
         try:
             fit = OLS().fit(dummies.release(generator), target, rows=rows)
             low, high = fit.conf_int(level).T
-            found.append([fit.bse, (high - low) / 2.0, fit.results_[0].noise_share])
+            found.append([fit.std_errors_, (high - low) / 2.0, fit.results_[0].noise_share])
         except EstimationError:  # not definite: the noise outweighs the data in some direction
             found.append([unknown, unknown, np.ones(len(unknown))])
     errors, half, shares = np.median(np.array(found), axis=0)

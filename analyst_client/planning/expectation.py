@@ -130,7 +130,7 @@ class Expectation:
         identification = results.identification(self.level)
         return Point(
             results,
-            results.bse * grown,
+            results.std_errors * grown,
             half if bounded >= 0.5 else np.full(len(half), np.inf),
             critical,
             results.noise_share,

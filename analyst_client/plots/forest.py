@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analyst_client.estimators.base import LinearFit
+from analyst_client.estimators.linear import LinearFit
+from analyst_client.inference.base import IntervalMethod
 from analyst_client.inference.estimates import EstimateTable
-from analyst_client.inference.results import IntervalMethod, TargetResults
+from analyst_client.inference.results import TargetResults
 from analyst_client.inference.score import ConfidenceSet
 from analyst_client.level import takes_level
 from analyst_client.plots.style import (

@@ -9,8 +9,8 @@ import numpy as np
 from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError
 from analyst_client.estimators.adassp import xtx_scale
-from analyst_client.estimators.base import LinearFit
 from analyst_client.estimators.linalg import noise_norm_quantile, spectral_scale
+from analyst_client.estimators.linear import LinearFit
 from analyst_client.estimators.ridge import RidgePath
 from analyst_client.kinds.gram.release import Release
 from analyst_client.plots.style import (

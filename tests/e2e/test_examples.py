@@ -23,7 +23,7 @@ from proxies import LosingProxy
 from support import World, open_population
 
 from analyst_client import OLS, Release, Ridge
-from analyst_client.estimators.base import LinearFit
+from analyst_client.estimators.linear import LinearFit
 from curator_service.identity.policy import Role
 from curator_service.privacy.accountant import Price
 
@@ -284,7 +284,7 @@ def studying(clinic: Clinic, folder: Path, project: str) -> Iterator[tuple[subpr
 
     def decide(*words: str) -> Any:
         done = subprocess.run(
-            [sys.executable, "-m", "analyst_client.admin_command", "--json", *words],
+            [sys.executable, "-m", "analyst_client.admin.command", "--json", *words],
             env=common | {"CURATOR_SERVER": clinic.server.url, "CURATOR_TOKEN": token},
             capture_output=True,
             text=True,

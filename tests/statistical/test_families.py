@@ -27,7 +27,7 @@ def test_the_best_of_ten_null_columns_is_significant_in_one_of_twenty() -> None:
     plain, adjusted, apart, together = (np.zeros(repeats, dtype=bool) for _ in range(4))
     for k in range(repeats):
         fit = OLS().fit(null_release(rng))
-        plain[k], adjusted[k] = (np.min(p[1:]) < 0.05 for p in (fit.pvalues, fit.adjusted_pvalues()))
+        plain[k], adjusted[k] = (np.min(p[1:]) < 0.05 for p in (fit.pvalues_, fit.adjusted_pvalues()))
         apart[k], together[k] = (
             np.all(found[1:, 0] * found[1:, 1] <= 0.0) for found in (fit.conf_int(), fit.conf_int(simultaneous=True))
         )
@@ -45,7 +45,7 @@ def test_the_best_slope_of_all_models_is_significant_in_one_of_twenty_at_most() 
     for k in range(repeats):
         release = null_release(rng, columns=4)
         fits = [OLS().fit(release, features=features) for features in subsets]
-        plain[k] = min(np.min(fit.pvalues[1:]) for fit in fits)
+        plain[k] = min(np.min(fit.pvalues_[1:]) for fit in fits)
         adjusted[k] = min(np.min(fit.adjusted_pvalues("release")[1:]) for fit in fits)
     assert np.mean(plain < 0.05) > 0.15
     assert np.mean(adjusted < 0.05) <= 0.06

@@ -584,11 +584,11 @@ class TestWeightedRows:
         release = exact()
         plain, weighted = OLS().fit(release), OLS().fit(replace(release, request=release.request | BALL))
         assert f"{N} rows" in str(plain.summary())
-        assert plain.glance()["rows"].tolist() == pytest.approx([N])
+        assert plain.glance()["nobs"].tolist() == pytest.approx([N])
         assert dict(weighted.summary().facts)["n"] == "not told, as rows are weighted"
         said = [" ".join(fit.summary().notes) for fit in (plain, weighted)]
         assert ["over all rows alike" in text for text in said] == [True, False]
-        assert math.isnan(weighted.glance().loc[0, "rows"])
+        assert math.isnan(weighted.glance().loc[0, "nobs"])
 
     def test_the_request_of_the_readme_tells_of_people(self) -> None:
         """Of rows that the default row map weights every one of these was wrong: 66 % women for 55 %."""

@@ -40,7 +40,7 @@ def test_credible_intervals_are_near_the_score_intervals_where_data_speak() -> N
     width = score[:, 1] - score[:, 0]
     assert fit.conf_int() == pytest.approx(score, abs=0.15 * float(np.max(width)))
     assert np.all(np.abs(np.ptp(fit.conf_int(), axis=1) / width - 1.0) < 0.2)
-    assert fit.bse == pytest.approx(OLS().fit(release()).bse, rel=0.2)
+    assert fit.std_errors_ == pytest.approx(OLS().fit(release()).std_errors_, rel=0.2)
     assert OLS().fit(release()).conf_int(method="posterior") == pytest.approx(
         fit.conf_int(), abs=0.15 * float(np.max(width))
     )
@@ -77,7 +77,7 @@ def test_where_the_release_says_little_the_posterior_is_the_priors_and_says_so()
 def test_the_plugin_posterior_says_by_how_much_it_is_too_sure() -> None:
     noisy = release(Noise(40.0, 30.0, 30.0, 30.0, distribution="discrete_gaussian"))
     fit = RobustPrivateRegression(seed=1).fit(noisy)
-    ratio = float(OLS().fit(noisy).bse[1] / fit.bse[1])
+    ratio = float(OLS().fit(noisy).std_errors_[1] / fit.std_errors_[1])
     assert ratio > 1.5
     for said in (str(fit.summary()), " ".join(fit.caveats())):
         assert "takes the released statistics for exact" in said.replace("\n", " ")

@@ -153,7 +153,7 @@ def test_a_fit_of_combinations_is_that_of_the_terms_seen_through_the_matrix() ->
     expected, found = plain.results_[0], combined.combined_terms().estimates
     assert [one.label for one in found] == [("(constant)",), ("age",), ("sex[M]",)]
     assert [one.value for one in found] == pytest.approx(expected.params)
-    assert [one.std_error for one in found] == pytest.approx(expected.bse, rel=1e-6)
+    assert [one.std_error for one in found] == pytest.approx(expected.std_errors, rel=1e-6)
     assert [(one.conf_low, one.conf_high) for one in found] == [
         pytest.approx(pair, rel=1e-6) for pair in plain.conf_int().tolist()
     ]

@@ -82,7 +82,7 @@ def test_without_differences_random_effects_are_the_inverse_variance_mean() -> N
     fit = OLS().fit(sites)
     found = fit.conf_int(method="random-effects")
     own = [OLS().fit(site) for site in sites]
-    weights = np.array([each.bse**-2.0 for each in own])
+    weights = np.array([each.std_errors_**-2.0 for each in own])
     mean = np.sum(weights * [each.params_ for each in own], axis=0) / np.sum(weights, axis=0)
     excess = np.sum(weights * (np.array([each.params_ for each in own]) - mean) ** 2, axis=0)
     same = excess < 2.0

@@ -1,7 +1,6 @@
 """Estimators against scikit-learn where there is no noise, and against their formulas where there is."""
 
 import math
-import pickle
 import warnings
 from typing import Any
 
@@ -20,7 +19,6 @@ from analyst_client import (
     OLS,
     SSP,
     AdaSSP,
-    BayesianRegression,
     Column,
     EmpiricalBayes,
     EstimationError,
@@ -28,11 +26,7 @@ from analyst_client import (
     LogisticRegression,
     Release,
     Ridge,
-    RobustPrivateRegression,
-    estimators,
 )
-from analyst_client.estimators.base import Estimator
-from analyst_client.inference import Prior
 from analyst_client.kinds import Noise
 
 pytestmark = pytest.mark.filterwarnings("ignore:the chains have not mixed")  # tests draw few
@@ -40,16 +34,6 @@ RNG = np.random.default_rng(20)
 U = RNG.uniform(-1.0, 1.0, (200, 3))
 Y = 0.2 + U @ [0.3, -0.4, 0.1] + RNG.normal(0.0, 0.1, 200)
 ESTIMATORS = [OLS(), SSP(), AdaSSP(), Ridge(penalty=0.0)]
-EVERY_ESTIMATOR = [
-    OLS(),
-    SSP(),
-    Ridge(penalty=3.0),
-    AdaSSP(failure_probability=0.2),
-    EmpiricalBayes(),
-    LogisticRegression(),
-    BayesianRegression(chains=2, draws=20, seed=1),
-    RobustPrivateRegression(chains=2, draws=20, seed=1),
-]
 INDEFINITE = Release.from_arrays([[2.0, 3.0], [3.0, 2.0]], [1.0, 0.0], noise=1.0)
 
 
@@ -252,75 +236,6 @@ def test_adassp_needs_to_know_the_noise() -> None:
 def test_hyper_parameter_out_of_range_is_refused_by_fit(estimator: Any, exact: Release) -> None:
     with pytest.raises(ValueError, match="must be"):
         estimator.fit(exact)
-
-
-@pytest.fixture(scope="module")
-def boolean() -> Release:
-    """Return what every estimator can be fitted on: a boolean target, a constant, all statistics, stated noise."""
-    noise = Noise(2.0, 1.5, 1.5, 2.0, distribution="discrete_gaussian")
-    ill = [Column.boolean("ill", ("well", "ill"))]
-    return release_of_rows(U, (Y > 0.2).astype(float), targets=ill, noise=noise)
-
-
-def test_every_estimator_is_tested_here() -> None:
-    exported = [getattr(estimators, name) for name in estimators.__all__]
-    kinds = {value for value in exported if isinstance(value, type) and issubclass(value, Estimator)}
-    of_refinements = {estimators.RefinedRegression, estimators.PoissonRegression}  # tests/integration has these
-    assert {type(estimator) for estimator in EVERY_ESTIMATOR} == kinds - of_refinements
-
-
-@pytest.mark.filterwarnings("ignore:the log odds:analyst_client.EstimationWarning")
-@pytest.mark.parametrize("estimator", EVERY_ESTIMATOR, ids=repr)
-def test_every_estimator_is_cloned_by_scikit_learn(estimator: Any, boolean: Release) -> None:
-    fit = clone(estimator).fit(boolean)
-    copied = clone(fit)
-    assert type(copied) is type(estimator)
-    assert copied.get_params() == estimator.get_params()
-    assert fit.coef_.shape == (3,)
-    assert [name for name in vars(copied) if name.endswith("_")] == []
-
-
-@pytest.mark.filterwarnings("ignore:the log odds:analyst_client.EstimationWarning")
-@pytest.mark.parametrize("estimator", EVERY_ESTIMATOR, ids=repr)
-def test_every_fit_survives_pickling(estimator: Any, boolean: Release) -> None:
-    fit = clone(estimator).fit(boolean)
-    copied = pickle.loads(pickle.dumps(fit))
-    assert copied.predict(U) == pytest.approx(fit.predict(U), abs=0.0)
-    assert copied.get_params() == fit.get_params()
-
-
-@pytest.mark.parametrize("estimator", EVERY_ESTIMATOR, ids=repr)
-def test_every_repr_is_how_to_make_the_estimator(estimator: Any) -> None:
-    made = eval(repr(estimator), {name: getattr(estimators, name) for name in estimators.__all__} | {"Prior": Prior})
-    assert type(made) is type(estimator)
-    assert made.get_params() == estimator.get_params()
-
-
-@pytest.mark.parametrize("estimator", EVERY_ESTIMATOR, ids=repr)
-def test_every_estimator_says_that_it_is_not_fitted(estimator: Any) -> None:
-    new = clone(estimator)
-    asked = [new.predict, lambda X: new.score(X, Y > 0.2)]
-    if isinstance(new, LogisticRegression):
-        asked += [new.predict_proba, new.decision_function]
-    for ask in asked:
-        with pytest.raises(EstimationError, match=rf"this {type(new).__name__} is not fitted yet: call fit"):
-            ask(U)
-
-
-@pytest.mark.parametrize("estimator", EVERY_ESTIMATOR, ids=repr)
-def test_every_estimator_sets_its_parameters_by_name_and_no_others(estimator: Any) -> None:
-    new = type(estimator)().set_params(**estimator.get_params())
-    assert new.get_params() == estimator.get_params()
-    with pytest.raises(ValueError, match=f"{type(new).__name__} has no parameter 'alpha'"):
-        new.set_params(alpha=2.0)
-
-
-@pytest.mark.filterwarnings("ignore:the log odds:analyst_client.EstimationWarning")
-@pytest.mark.parametrize("estimator", EVERY_ESTIMATOR, ids=repr)
-def test_every_fit_is_the_same_on_one_release_and_on_a_list_of_it(estimator: Any, boolean: Release) -> None:
-    alone, listed = clone(estimator).fit(boolean), clone(estimator).fit([boolean])
-    assert np.array_equal(alone.coef_, listed.coef_)
-    assert alone.intercept_ == listed.intercept_
 
 
 def test_repr_shows_the_parameters() -> None:

@@ -32,7 +32,7 @@ def test_holm_is_that_of_statsmodels(m: int) -> None:
 
 def test_slopes_are_adjusted_together_and_the_constant_is_not() -> None:
     fit = OLS().fit(release())
-    adjusted, plain = fit.adjusted_pvalues(), fit.pvalues
+    adjusted, plain = fit.adjusted_pvalues(), fit.pvalues_
     assert adjusted[1:] == pytest.approx(multipletests(plain[1:], method="holm")[1])
     assert adjusted[0] == plain[0]
     assert fit.tidy()["p_holm"].tolist() == pytest.approx(adjusted.tolist())

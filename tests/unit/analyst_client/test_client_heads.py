@@ -100,7 +100,7 @@ def test_a_refined_logistic_fit_says_and_adjusts_the_same() -> None:
     summary = fit.summary()
     assert [row[0] for row in summary.rows] == ["(constant)", "x1", "x2"]
     assert "p Holm" in summary.heads
-    assert fit.adjusted_pvalues()[1:] == pytest.approx(holm(fit.pvalues()[1:]))
+    assert fit.adjusted_pvalues()[1:] == pytest.approx(holm(fit.pvalues_[1:]))
     together = fit.conf_int(simultaneous=True)
     assert together[1:] == pytest.approx(fit.conf_int(0.975)[1:])
     assert together[0] == pytest.approx(fit.conf_int()[0])

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 from client_examples import noised, release_of_rows
-from sklearn.base import clone
 from statsmodels.stats.outliers_influence import variance_inflation_factor
 
 from analyst_client import OLS, AdaSSP, Column, EmpiricalBayes, EstimationError, EstimationWarning, Release, Ridge
+from analyst_client.inference.caveats import WEAK_RATIO
 from analyst_client.inference.equations import Equations
 from analyst_client.inference.noise import NoiseLaw
 from analyst_client.inference.pooling import pool
 from analyst_client.inference.score import ScoreRegion, ScoreView, critical_value, p_value
-from analyst_client.inference.summary import WEAK_RATIO, number
+from analyst_client.inference.summary import number
 from analyst_client.kinds import Noise
 
 RNG = np.random.default_rng(31)
@@ -56,7 +56,7 @@ class TestWithoutNoise:
         assert self.fit.params_ == pytest.approx(self.reference.params, **EXACT)
 
     def test_standard_errors(self) -> None:
-        assert self.fit.bse == pytest.approx(self.reference.bse, **EXACT)
+        assert self.fit.std_errors_ == pytest.approx(self.reference.bse, **EXACT)
 
     def test_covariance(self) -> None:
         assert self.fit.cov_params() == pytest.approx(self.reference.cov_params(), **EXACT)
@@ -67,7 +67,7 @@ class TestWithoutNoise:
         assert self.fit.conf_int(level, method) == pytest.approx(self.reference.conf_int(1.0 - level), **EXACT)
 
     def test_p_values(self) -> None:
-        assert self.fit.pvalues == pytest.approx(self.reference.pvalues, rel=1e-9, abs=1e-30)
+        assert self.fit.pvalues_ == pytest.approx(self.reference.pvalues, rel=1e-9, abs=1e-30)
 
     def test_r_squared(self) -> None:
         assert self.fit.rsquared == pytest.approx(self.reference.rsquared, **EXACT)
@@ -100,11 +100,11 @@ class TestWithoutNoise:
     def test_without_a_constant_rows_must_be_stated(self) -> None:
         release = release_of_rows(U, Y, constant=False)
         with pytest.raises(EstimationError, match="rows="):
-            _ = OLS().fit(release).bse
+            _ = OLS().fit(release).std_errors_
         reference = sm.OLS(Y, U).fit()
         fit = OLS().fit(release, rows=200)
-        assert fit.bse == pytest.approx(reference.bse, **EXACT)
-        assert fit.pvalues == pytest.approx(reference.pvalues, rel=1e-9, abs=1e-30)
+        assert fit.std_errors_ == pytest.approx(reference.bse, **EXACT)
+        assert fit.pvalues_ == pytest.approx(reference.pvalues, rel=1e-9, abs=1e-30)
         assert fit.rsquared == pytest.approx(reference.rsquared, **EXACT)
 
     def test_several_targets(self) -> None:
@@ -112,7 +112,7 @@ class TestWithoutNoise:
         fit = OLS().fit(release_of_rows(U, both, targets=["a", "b"]))
         for t in range(2):
             reference = sm.OLS(both[:, t], sm.add_constant(U)).fit()
-            assert fit.bse[t] == pytest.approx(reference.bse, **EXACT)
+            assert fit.std_errors_[t] == pytest.approx(reference.bse, **EXACT)
             assert fit.conf_int()[t] == pytest.approx(reference.conf_int(), **EXACT)
         assert fit.predict_interval(U[:2]).shape == (2, 2, 2)
         with pytest.raises(ValueError, match="say which of a, b"):
@@ -124,7 +124,7 @@ def test_ridge_without_a_penalty_is_least_squares() -> None:
     release = noisy()
     ridge, ols = Ridge(penalty=0.0).fit(release), OLS().fit(release)
     assert ridge.params_ == pytest.approx(ols.params_, **EXACT)
-    assert ridge.bse == pytest.approx(ols.bse, **EXACT)
+    assert ridge.std_errors_ == pytest.approx(ols.std_errors_, **EXACT)
 
 
 def test_intervals_are_about_the_truth_and_so_the_same_for_every_estimator() -> None:
@@ -134,7 +134,7 @@ def test_intervals_are_about_the_truth_and_so_the_same_for_every_estimator() -> 
 
 def test_a_penalty_shrinks_the_standard_errors_of_its_estimates() -> None:
     release = noisy(noise=Noise(60.0, 40.0, 30.0, 20.0))
-    assert np.all(Ridge(penalty=500.0).fit(release).bse[1:] < OLS().fit(release).bse[1:])
+    assert np.all(Ridge(penalty=500.0).fit(release).std_errors_[1:] < OLS().fit(release).std_errors_[1:])
 
 
 def test_units_change_nothing_but_units() -> None:
@@ -149,7 +149,7 @@ def test_units_change_nothing_but_units() -> None:
     # slopes: raw units over raw units
     ratio = np.array([25.0, 5.0, 2.0]) / 3.0
     assert its.conf_int()[1:] == pytest.approx(mine.conf_int()[1:] * ratio[:, None], **EXACT)
-    assert its.pvalues[1:] == pytest.approx(mine.pvalues[1:], rel=1e-9, abs=1e-30)
+    assert its.pvalues_[1:] == pytest.approx(mine.pvalues_[1:], rel=1e-9, abs=1e-30)
     assert its.rsquared == pytest.approx(mine.rsquared, **EXACT)
     assert its.f_test().statistic == pytest.approx(mine.f_test().statistic, **EXACT)
 
@@ -167,8 +167,8 @@ def test_the_order_of_columns_changes_nothing_but_the_order() -> None:
     )
     mine, its = OLS().fit(release), OLS().fit(moved)
     assert its.conf_int() == pytest.approx(mine.conf_int()[order], **EXACT)
-    assert its.bse == pytest.approx(mine.bse[order], **EXACT)
-    assert its.pvalues == pytest.approx(mine.pvalues[order], rel=1e-9, abs=1e-30)
+    assert its.std_errors_ == pytest.approx(mine.std_errors_[order], **EXACT)
+    assert its.pvalues_ == pytest.approx(mine.pvalues_[order], rel=1e-9, abs=1e-30)
 
 
 def test_noise_widens_intervals_and_takes_its_share() -> None:
@@ -329,7 +329,7 @@ class TestWeakData:
         assert any("unbounded" in text for text in fit.caveats())
 
     def test_p_values_exist(self) -> None:
-        pvalues = AdaSSP().fit(self.release).pvalues
+        pvalues = AdaSSP().fit(self.release).pvalues_
         assert np.all((pvalues > 0.0) & (pvalues <= 1.0))
 
     def test_prediction_intervals_are_unbounded(self) -> None:
@@ -392,9 +392,11 @@ def test_inference_says_what_is_missing(statistic: str) -> None:
     else:
         fit = OLS().fit(Release.from_arrays(release.xtx, release.xty, release.yty, noise=Noise(), **kwargs))
         message = "does not state"
-    for ask in (lambda: fit.bse, fit.conf_int, lambda: fit.pvalues, fit.summary, fit.cov_params):
+    for ask in (lambda: fit.std_errors_, fit.conf_int, lambda: fit.pvalues_, fit.table, fit.cov_params):
         with pytest.raises(EstimationError, match=message):
             ask()
+    assert fit.summary().heads == ("term", "coef")
+    assert message in " ".join(fit.summary().notes)
 
 
 def test_an_unknown_method_is_refused() -> None:
@@ -419,24 +421,6 @@ def test_bootstrap_agrees_with_the_delta_method_where_noise_is_small() -> None:
     boot, delta = fit.conf_int(method="bootstrap"), fit.conf_int(method="delta")
     assert np.ptp(boot, axis=1) == pytest.approx(np.ptp(delta, axis=1), rel=0.1)
     assert np.array_equal(boot, fit.conf_int(method="bootstrap"))
-
-
-def test_estimators_are_scikit_learns_kind_of_objects() -> None:
-    release = noisy()
-    for estimator in (OLS(), EmpiricalBayes(), Ridge(5.0), AdaSSP()):
-        fit = estimator.fit(release)
-        copy = pickle.loads(pickle.dumps(fit))
-        assert np.array_equal(copy.conf_int(), fit.conf_int())
-        assert not hasattr(clone(fit), "results_")
-        assert repr(clone(fit)) == repr(fit)
-
-
-def test_tidy_and_glance_are_frames() -> None:
-    fit = AdaSSP().fit(noisy())
-    tidy = fit.tidy()
-    assert tidy["term"].tolist() == ["(constant)", "age", "dose", "x"]
-    assert tidy["conf_low"].to_numpy() == pytest.approx(fit.conf_int()[:, 0])
-    assert fit.glance().loc[0, "r_squared"] == pytest.approx(fit.rsquared)
 
 
 def test_the_summary_has_every_number() -> None:

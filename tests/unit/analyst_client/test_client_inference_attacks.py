@@ -133,9 +133,10 @@ def test_public_rows_lend_r_squared_no_rows() -> None:
 def test_a_count_below_zero_is_too_few_rows() -> None:
     lost = Release.from_arrays([[-3.0, 0.0], [0.0, 50.0]], [1.0, 10.0], 20.0, noise=even(5.0))
     fit = AdaSSP().fit(lost)
-    for ask in (lambda: fit.rsquared, fit.rsquared_interval, fit.conf_int, fit.summary, fit.glance):
+    for ask in (lambda: fit.rsquared, fit.rsquared_interval, fit.conf_int, fit.table, fit.glance):
         with pytest.raises(EstimationError, match="too few"):
             ask()
+    assert "too few" in str(fit.summary())
 
 
 def test_shifts_that_add_up_in_a_contrast_do_not_cost_its_coverage() -> None:
@@ -250,7 +251,7 @@ def test_a_singular_matrix_is_said_in_words() -> None:
     xtx[2], xty[2] = xtx[1], xty[1]
     xtx[:, 2], xtx[2, 2] = xtx[:, 1], xtx[1, 1]
     fit = AdaSSP().fit(Release.from_arrays(xtx, xty, RELEASE.yty, noise=even(10.0)))
-    for ask in (fit.conf_int, lambda: fit.pvalues, fit.tidy, lambda: fit.predict_interval(np.zeros((1, 2)))):
+    for ask in (fit.conf_int, lambda: fit.pvalues_, fit.tidy, lambda: fit.predict_interval(np.zeros((1, 2)))):
         with pytest.raises(EstimationError, match="singular"):
             ask()
 

@@ -335,7 +335,7 @@ class TestExpectedAccuracy:
         expected = expected_accuracy(quote, assumptions)
         # Weighted rows: the estimators take a little more than the mean weight, which moves a residual sum by D of n.
         tolerance = 1e-3 if rows["map"] == "ball" else 1e-9
-        np.testing.assert_allclose(expected.std_errors, fit.bse, rtol=tolerance)
+        np.testing.assert_allclose(expected.std_errors, fit.std_errors_, rtol=tolerance)
         np.testing.assert_allclose(expected.half_lengths, np.diff(fit.conf_int())[:, 0] / 2, rtol=tolerance)
         np.testing.assert_allclose(expected.values, fit.params_, rtol=1e-7, atol=1e-9)
         assert expected.rsquared == pytest.approx(fit.rsquared, rel=tolerance)

@@ -56,7 +56,7 @@ def test_drowned_hospitals_do_not_set_the_coefficients_to_zero() -> None:
     for seed in (1, 7, 12):
         releases = big_and_drowned(seed)
         fit, ols = EmpiricalBayes().fit(releases), OLS().fit(releases)
-        assert np.all(np.abs(fit.coef_ - ols.coef_) < 3.0 * ols.bse[1:])
+        assert np.all(np.abs(fit.coef_ - ols.coef_) < 3.0 * ols.std_errors_[1:])
 
 
 def test_their_credible_intervals_cover() -> None:
@@ -181,9 +181,9 @@ def test_the_bounds_of_a_hospital_without_weight_change_nothing(bound: float) ->
         fits.append(BayesianRegression(seed=1, draws=400).fit(releases))
         weights = fits[-1].results_[0].equations.weights
         assert weights[1] < 1e-4
-    assert fits[1].bse == pytest.approx(fits[0].bse, rel=0.15)
-    assert np.all(np.abs(fits[1].params_ - fits[0].params_) < 0.3 * fits[0].bse)
-    assert math.isfinite(fits[0].bse[0])
+    assert fits[1].std_errors_ == pytest.approx(fits[0].std_errors_, rel=0.15)
+    assert np.all(np.abs(fits[1].params_ - fits[0].params_) < 0.3 * fits[0].std_errors_)
+    assert math.isfinite(fits[0].std_errors_[0])
 
 
 @pytest.mark.parametrize(("rows", "sd"), [(20, 1e3), (2000, 5.0)])
@@ -192,7 +192,7 @@ def test_wide_bounds_of_features_at_one_hospital_do_not_widen_the_posterior(rows
     releases = [make(np.random.default_rng(5), 2000, 5.0), make(np.random.default_rng(0), rows, sd, bound=bound)]
     posterior = BayesianRegression(seed=1, draws=400).fit(releases)
     score = OLS().fit(releases)
-    assert posterior.bse[1:] == pytest.approx(score.bse[1:], rel=0.2)
+    assert posterior.std_errors_[1:] == pytest.approx(score.std_errors_[1:], rel=0.2)
 
 
 @pytest.mark.parametrize("seed", [13, 37])

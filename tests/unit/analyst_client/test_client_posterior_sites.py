@@ -157,8 +157,8 @@ def test_agreeing_public_rows_narrow_the_posterior_and_others_do_not_move_it() -
     alone = BayesianRegression(seed=1).fit(private)
     helped = BayesianRegression(seed=1).fit([private, Release.from_public(agreeing, private)])
     unhelped = BayesianRegression(seed=1).fit([private, Release.from_public(others, private)])
-    assert np.all(helped.bse[1:] < 0.95 * alone.bse[1:])
-    assert np.all(np.abs(unhelped.coef_ - alone.coef_) < 0.5 * alone.bse[1:])
+    assert np.all(helped.std_errors_[1:] < 0.95 * alone.std_errors_[1:])
+    assert np.all(np.abs(unhelped.coef_ - alone.coef_) < 0.5 * alone.std_errors_[1:])
 
 
 def test_public_rows_say_the_same_in_the_units_of_the_hospital_that_tells_most() -> None:
@@ -206,8 +206,8 @@ def test_draws_change_units_as_the_statistics_do() -> None:
     wide = make(2, rows=20, noise=2e4, features=[Column.numeric("age", 40, 130), Column.numeric("dose", -5, 20)],
                 targets=[Column.numeric("y", -3, 30)])  # fmt: skip
     beside = BayesianRegression(seed=1).fit([make(1), wide])
-    assert np.all(np.abs(beside.params_ - alone.params_) < 0.15 * alone.bse)
-    assert beside.bse == pytest.approx(alone.bse, rel=0.1)
+    assert np.all(np.abs(beside.params_ - alone.params_) < 0.15 * alone.std_errors_)
+    assert beside.std_errors_ == pytest.approx(alone.std_errors_, rel=0.1)
     sds = [fit.targets_[0].scale * np.median(fit.posteriors_[0].residual_precision) ** -0.5 for fit in (alone, beside)]
     assert sds[1] == pytest.approx(sds[0], rel=0.02)
     (drawn,) = beside.posteriors_

@@ -118,7 +118,7 @@ def test_noise_of_a_part_has_the_variance_that_is_stated_and_is_independent() ->
 def test_fewer_terms_are_known_better_from_one_release_of_a_real_cohort() -> None:
     release = Release.load(FLCHAIN)
     fits = OLS().fit(release), OLS().fit(release, features=["age", "sex"])
-    whole, part = (dict(zip(fit.param_names_, fit.bse, strict=True)) for fit in fits)
+    whole, part = (dict(zip(fit.param_names_, fit.std_errors_, strict=True)) for fit in fits)
     assert part["age"] < 0.9 * whole["age"]
     assert part["sex[M]"] < 0.7 * whole["sex[M]"]
 
@@ -320,8 +320,8 @@ def test_a_target_that_took_part_in_the_weights_biases_the_fit_and_has_no_interv
         fit.identification,
         fit.rsquared_interval,
         fit.tidy,
-        lambda: fit.bse,
-        lambda: fit.pvalues,
+        lambda: fit.std_errors_,
+        lambda: fit.pvalues_,
         lambda: fit.privacy_share,
         lambda: fit.predict_interval([[0.5]]),
         *(lambda method=method: fit.conf_int(method=method) for method in ("delta", "bootstrap", "posterior")),

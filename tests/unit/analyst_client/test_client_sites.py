@@ -71,7 +71,7 @@ def test_exact_sites_are_their_rows_together_whatever_their_bounds() -> None:
     reference = sm.OLS(y, sm.add_constant(X)).fit()
     fit = OLS().fit(sites)
     assert fit.params_ == pytest.approx(reference.params, **EXACT)
-    assert fit.bse == pytest.approx(reference.bse, rel=2e-3)  # each hospital has a residual variance of its own
+    assert fit.std_errors_ == pytest.approx(reference.bse, rel=2e-3)  # each hospital has a residual variance of its own
     assert fit.conf_int() == pytest.approx(reference.conf_int(), abs=1e-4)
     assert fit.rsquared == pytest.approx(reference.rsquared, rel=1e-4)
 
@@ -151,7 +151,7 @@ def test_a_noisy_site_weighs_little_and_never_makes_a_fit_much_worse() -> None:
     weights = both.results_[0].equations.weights
     assert weights[0] == 1.0
     assert weights[1] < 0.1
-    assert np.all(both.bse < 1.02 * alone.bse)
+    assert np.all(both.std_errors_ < 1.02 * alone.std_errors_)
     summed = both.results_[0].equations.reweighted(np.ones(2))
     assert summed.region.covariance()[1, 1] > 4.0 * both.results_[0].equations.region.covariance()[1, 1]
 
@@ -160,7 +160,7 @@ def test_equal_sites_have_equal_weights_and_halve_the_variance() -> None:
     sites = [hospital(seed, 5000, noise=QUIET) for seed in range(4)]
     fit = OLS().fit(sites)
     assert fit.results_[0].equations.weights == pytest.approx(np.ones(4), abs=0.02)
-    assert fit.bse == pytest.approx(OLS().fit(sites[0]).bse / 2.0, rel=0.1)
+    assert fit.std_errors_ == pytest.approx(OLS().fit(sites[0]).std_errors_ / 2.0, rel=0.1)
 
 
 class TestPublicRows:
@@ -185,12 +185,12 @@ class TestPublicRows:
 
     def test_agreeing_rows_shorten_intervals(self) -> None:
         without, with_public = OLS().fit(self.hospitals), OLS().fit([*self.hospitals, self.public()])
-        assert np.all(with_public.bse <= without.bse)
+        assert np.all(with_public.std_errors_ <= without.std_errors_)
 
     def test_other_coefficients_do_not_move_the_fit_away(self) -> None:
         without = OLS().fit(self.hospitals)
         shifted = OLS().fit([*self.hospitals, self.public(BETA + np.array([1.0, -1.0, 0.5]))])
-        assert np.all(np.abs(shifted.params_ - without.params_) < without.bse)
+        assert np.all(np.abs(shifted.params_ - without.params_) < without.std_errors_)
         assert shifted.heterogeneity_test().pvalue < 1e-6
         assert "do not tell of the same coefficients" in str(shifted.summary())
 
@@ -387,15 +387,15 @@ class TestTheSamePeople:
     def test_the_same_rows_twice_are_no_more_rows(self) -> None:
         tiny = Noise(0.02, 0.014, 0.01, 0.01, distribution="discrete_gaussian")
         one, both = OLS().fit(self.bought(1, tiny)), OLS().fit([self.bought(1, tiny), self.bought(2, tiny)])
-        assert both.bse == pytest.approx(one.bse, rel=1e-3)
+        assert both.std_errors_ == pytest.approx(one.std_errors_, rel=1e-3)
         assert both.results_[0].dof == pytest.approx(one.results_[0].dof, rel=1e-3)
         apart = OLS().fit([self.bought(1, tiny), self.bought(2, tiny, population="village")])
-        assert apart.bse == pytest.approx(one.bse / math.sqrt(2.0), rel=1e-2)
+        assert apart.std_errors_ == pytest.approx(one.std_errors_ / math.sqrt(2.0), rel=1e-2)
 
     def test_noise_drawn_afresh_averages_out(self) -> None:
         one = OLS().fit(self.bought(1, QUIET))
         both = OLS().fit([self.bought(1, QUIET), self.bought(2, QUIET)])
-        noise = [fit.results_[0].privacy_share * fit.bse**2 for fit in (one, both)]
+        noise = [fit.results_[0].privacy_share * fit.std_errors_**2 for fit in (one, both)]
         assert noise[1] == pytest.approx(noise[0] / 2.0, rel=0.05)
 
     def test_intervals_cover(self) -> None:

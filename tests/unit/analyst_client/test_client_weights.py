@@ -64,10 +64,10 @@ def test_moving_and_scaling_terms_changes_no_standard_error(
     before = OLS().fit(release_of(Z, y, np.zeros(2), np.ones(2)))
     after = OLS().fit(release_of(Z, y, np.array(centers), np.array(scales)))
     exact: dict[str, Any] = {"rel": 1e-6}
-    assert after.bse == pytest.approx(before.bse, **exact)
+    assert after.std_errors_ == pytest.approx(before.std_errors_, **exact)
     assert after.rsquared == pytest.approx(before.rsquared, **exact)
     assert np.diff(after.conf_int()) == pytest.approx(np.diff(before.conf_int()), **exact)
-    assert after.pvalues == pytest.approx(before.pvalues, rel=1e-4, abs=1e-12)
+    assert after.pvalues_ == pytest.approx(before.pvalues_, rel=1e-4, abs=1e-12)
 
 
 def test_the_residual_variance_is_that_of_the_rows() -> None:

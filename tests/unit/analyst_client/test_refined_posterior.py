@@ -183,7 +183,7 @@ class TestFit:
         assert interval == pytest.approx(np.quantile(drawn, [0.025, 0.975], axis=0).T)
         refined = RefinedRegression().fit(refinement)
         assert fit.conf_int(method="fieller") == pytest.approx(refined.conf_int())
-        assert fit.bse == pytest.approx(fit.posterior_draws().reshape(-1, 4).std(axis=0), rel=0.01)
+        assert fit.std_errors_ == pytest.approx(fit.posterior_draws().reshape(-1, 4).std(axis=0), rel=0.01)
         assert list(fit.feature_names_in_) == ["x1", "x2", "x3"]
         assert list(fit.target_names_) == ["y"]
         assert fit.predict({"x1": [0.0], "x2": [0.0], "x3": [0.0]}) == pytest.approx([fit.intercept_])
@@ -235,5 +235,5 @@ class TestRefusals:
             BayesianRegression(draws=2).fit(refinement_of(1000, MU))
 
     def test_a_posterior_that_takes_statistics_for_exact(self) -> None:
-        with pytest.raises(ValueError, match="a fit takes a release"):
+        with pytest.raises(ValueError, match="is fitted on releases"):
             RobustPrivateRegression().fit(refinement_of(1000, MU))  # type: ignore[arg-type]

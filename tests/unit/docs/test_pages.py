@@ -26,7 +26,7 @@ import typer
 
 import curator_service
 from analyst_client import CuratorClient, LogisticRegression, verify
-from analyst_client.admin_command import make_parser
+from analyst_client.admin.command import make_parser
 from analyst_client.curators import PurchasePlan
 from analyst_client.exports import public_names
 from curator_service.cli.main import app

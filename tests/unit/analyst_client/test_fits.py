@@ -1,0 +1,328 @@
+"""The members that every fit has: what each returns, where it is refused, and that they agree with each other."""
+
+import inspect
+import pickle
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from client_examples import release_of_rows
+from sklearn.base import clone
+
+import analyst_client
+from analyst_client import (
+    OLS,
+    SSP,
+    AdaSSP,
+    BayesianRegression,
+    Column,
+    EmpiricalBayes,
+    EstimationError,
+    LogisticRegression,
+    PoissonRegression,
+    RefinedRegression,
+    Release,
+    Ridge,
+    RobustPrivateRegression,
+)
+from analyst_client.estimators.base import GLANCE, Estimator, Fit
+from analyst_client.inference import AnovaTable, EstimateTable, base
+from analyst_client.inference.score import ConfidenceSet
+from analyst_client.inference.summary import Summary
+from analyst_client.kinds import Noise
+from analyst_client.refinement import Refinement
+from bench.ideal import IdealCurator
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:the chains have not mixed"),  # tests draw few
+    pytest.mark.filterwarnings("ignore:the log odds:analyst_client.EstimationWarning"),
+    pytest.mark.filterwarnings("ignore:the standard errors of:analyst_client.EstimationWarning"),
+]
+X = np.random.default_rng(20).uniform(-1.0, 1.0, (400, 3))
+ILL = (0.2 + X @ [0.3, -0.4, 0.1] + np.random.default_rng(21).normal(0.0, 0.1, 400) > 0.2).astype(float)
+NAMES = ["(constant)", "x1", "x2", "x3"]
+HYPOTHESES = ["x1 - x2", "x3 = 0.1"]
+
+
+@cache
+def released() -> Release:
+    """Return what every estimator of releases can be fitted on: a boolean target, a constant, all statistics."""
+    noise = Noise(2.0, 1.5, 1.5, 2.0, distribution="discrete_gaussian")
+    return release_of_rows(X, ILL, targets=[Column.boolean("y", ("well", "ill"))], noise=noise)
+
+
+@cache
+def refined(family: str, n: int = 3000) -> Refinement:
+    """Return a refinement of made-up rows; one of few rows buys no XᵀX."""
+    generator = np.random.default_rng([5, n])
+    x = generator.uniform(-1.0, 1.0, (n, 3))
+    index = x @ [1.0, -0.6, 0.3]
+    y, bounds = index + generator.normal(0.0, 0.5, n), (-6.0, 6.0)
+    if family == "binomial":
+        y, bounds = (generator.uniform(size=n) < 1.0 / (1.0 + np.exp(-index))).astype(float), None
+    elif family == "poisson":
+        y, bounds = np.minimum(generator.poisson(np.exp(index)), 40).astype(float), (0.0, 40.0)
+    curator = IdealCurator.of_rows(np.column_stack([x, y]), [(-2.0, 2.0)] * 3 + [bounds], generator)
+    return curator.refine(0.3 if n > 100 else 0.15, family=family)
+
+
+SAMPLED = {"chains": 2, "draws": 20, "seed": 1}
+OF_RELEASES: list[Any] = [
+    OLS(),
+    SSP(),
+    Ridge(penalty=3.0),
+    AdaSSP(failure_probability=0.2),
+    EmpiricalBayes(),
+    BayesianRegression(**SAMPLED),
+    RobustPrivateRegression(**SAMPLED),
+    LogisticRegression(),
+]
+OF_REFINEMENTS: list[tuple[Any, str]] = [
+    (RefinedRegression(), "gaussian"),
+    (BayesianRegression(**SAMPLED), "gaussian"),
+    (LogisticRegression(), "binomial"),
+    (LogisticRegression(robust=False), "binomial"),
+    (PoissonRegression(), "poisson"),
+]
+FITTED: dict[str, tuple[Any, Callable[[], Any]]] = {f"{one!r} of a release": (one, released) for one in OF_RELEASES} | {
+    f"{one!r} of a refinement": (one, lambda family=family: refined(family)) for one, family in OF_REFINEMENTS
+}
+POINTS: dict[str, tuple[Any, Callable[[], Any]]] = {
+    f"{one!r} of few rows": (one, lambda family=family: refined(family, 40))
+    for one, family in OF_REFINEMENTS
+    if not isinstance(one, BayesianRegression)
+}
+every_estimator = pytest.mark.parametrize("estimator", [one for one, _ in FITTED.values()], ids=repr)
+every_fit = pytest.mark.parametrize("name", FITTED)
+
+
+@cache
+def fit_of(name: str) -> Any:
+    estimator, source = (FITTED | POINTS)[name]
+    return clone(estimator).fit(source())
+
+
+def is_array(*shape: int) -> Callable[[Any], bool]:
+    return lambda found: isinstance(found, np.ndarray) and found.shape == shape
+
+
+def is_a(kind: type) -> Callable[[Any], bool]:
+    return lambda found: isinstance(found, kind)
+
+
+MEMBERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], bool]]] = {
+    "coef_": (lambda fit: fit.coef_, is_array(3)),
+    "intercept_": (lambda fit: fit.intercept_, is_a(float)),
+    "term_names_": (lambda fit: fit.term_names_, lambda found: found.tolist() == NAMES[1:]),
+    "target_names_": (lambda fit: fit.target_names_, lambda found: found.tolist() == ["y"]),
+    "feature_names_in_": (lambda fit: fit.feature_names_in_, lambda found: found.tolist() == NAMES[1:]),
+    "n_features_in_": (lambda fit: fit.n_features_in_, lambda found: found == 3),
+    "param_names_": (lambda fit: fit.param_names_, lambda found: found.tolist() == NAMES),
+    "params_": (lambda fit: fit.params_, is_array(4)),
+    "std_errors_": (lambda fit: fit.std_errors_, is_array(4)),
+    "pvalues_": (lambda fit: fit.pvalues_, is_array(4)),
+    "cov_params": (lambda fit: fit.cov_params(), is_array(4, 4)),
+    "conf_int": (lambda fit: fit.conf_int(0.9), is_array(4, 2)),
+    "conf_int together": (lambda fit: fit.conf_int(method="delta", simultaneous=True), is_array(4, 2)),
+    "adjusted_pvalues": (lambda fit: fit.adjusted_pvalues("fit"), is_array(4)),
+    "adjusted_pvalues of all": (lambda fit: fit.adjusted_pvalues("release"), is_array(4)),
+    "confidence_sets": (
+        lambda fit: fit.confidence_sets(0.9, "y"),
+        lambda found: list(found) == NAMES and all(isinstance(one, ConfidenceSet) for one in found.values()),
+    ),
+    "table": (lambda fit: fit.table(0.9, "y"), is_a(EstimateTable)),
+    "tidy": (lambda fit: fit.tidy(0.9), is_a(pd.DataFrame)),
+    "glance": (lambda fit: fit.glance(0.9), is_a(pd.DataFrame)),
+    "f_test": (lambda fit: fit.f_test(target="y"), is_a(base.TestResult)),
+    "f_test of terms": (lambda fit: fit.f_test(["x1", "x2 - x3"]), is_a(base.TestResult)),
+    "f_test of a value": (lambda fit: fit.f_test("x1 = 0.3"), is_a(base.TestResult)),
+    "t_test": (lambda fit: fit.t_test(HYPOTHESES, 0.9, target="y"), is_a(EstimateTable)),
+    "anova": (lambda fit: fit.anova("y"), is_a(AnovaTable)),
+    "raw_powers": (lambda fit: fit.raw_powers(0.9), is_a(EstimateTable)),
+    "caveats": (lambda fit: fit.caveats(0.9, "y"), is_a(tuple)),
+    "summary": (lambda fit: fit.summary(0.9, "y"), is_a(Summary)),
+    "predict": (lambda fit: fit.predict(X[:5]), is_array(5)),
+    "score": (lambda fit: fit.score(X[:50], ILL[:50]), is_a(float)),
+}
+WITH_POINTS = {
+    *("coef_", "intercept_", "term_names_", "target_names_", "feature_names_in_", "n_features_in_"),
+    *("param_names_", "params_", "summary", "predict", "score"),
+}
+TESTED_BY_PROJECTION = {"pvalues_", "adjusted_pvalues", "adjusted_pvalues of all", "f_test", "f_test of terms", "anova"}
+MISSING = {  # members that a fit has not, and what it says that would have given them
+    "LogisticRegression() of a release": (
+        set(MEMBERS) - WITH_POINTS - TESTED_BY_PROJECTION - {"caveats"},
+        r"tells no standard errors of log odds.*client\.refine\(…, family='binomial'\) buys them",
+    ),
+}
+
+
+def test_every_estimator_is_here() -> None:
+    exported = [getattr(analyst_client, name) for name in analyst_client.__all__]
+    kinds = {value for value in exported if isinstance(value, type) and issubclass(value, Estimator)}
+    assert {type(estimator) for estimator, _ in FITTED.values()} == kinds
+
+
+@pytest.mark.parametrize("member", MEMBERS)
+@every_fit
+def test_each_member_is_what_it_is_of_any_fit_or_says_what_would_give_it(name: str, member: str) -> None:
+    (ask, is_right), (missing, said) = MEMBERS[member], MISSING.get(name, (set(), ""))
+    if member in missing:
+        with pytest.raises(EstimationError, match=said):
+            ask(fit_of(name))
+    else:
+        assert is_right(ask(fit_of(name)))
+
+
+@pytest.mark.parametrize("member", sorted(set(MEMBERS) - {"caveats"}))
+@pytest.mark.parametrize("name", POINTS)
+def test_a_price_that_bought_points_alone_says_so(name: str, member: str) -> None:
+    ask, _ = MEMBERS[member]
+    if member in WITH_POINTS:
+        ask(fit_of(name))
+    elif member not in {"f_test of terms", "f_test of a value", "t_test"}:  # of terms that there are not
+        with pytest.raises(EstimationError, match=r"the price was not enough for XᵀX.*At a higher price"):
+            ask(fit_of(name))
+    assert "the price was not enough for XᵀX" in " ".join(fit_of(name).summary().notes)
+
+
+@pytest.mark.parametrize("member", sorted(name for name in vars(Fit) if not name.startswith("_")))
+@every_estimator
+def test_each_member_takes_the_same_arguments_and_refuses_before_fit(estimator: Any, member: str) -> None:
+    its, common = getattr(type(estimator), member), getattr(Fit, member)
+    if not isinstance(common, property):
+        assert list(inspect.signature(its).parameters.items()) == list(inspect.signature(common).parameters.items())
+    if member in MEMBERS:
+        with pytest.raises(EstimationError, match=rf"this {type(estimator).__name__} is not fitted yet: call fit"):
+            MEMBERS[member][0](clone(estimator))
+
+
+@every_fit
+class TestTheyAgree:
+    def test_parameters_are_the_intercept_and_the_coefficients(self, name: str) -> None:
+        fit = fit_of(name)
+        assert fit.params_ == pytest.approx([fit.intercept_, *fit.coef_])
+        assert fit.param_names_.tolist() == ["(constant)", *fit.term_names_]
+
+    def test_the_test_of_one_term_is_its_p_value(self, name: str) -> None:
+        fit = fit_of(name)
+        for k, term in enumerate(NAMES[1:], 1):
+            assert fit.f_test(term).pvalue == pytest.approx(fit.pvalues_[k], rel=1e-6, abs=1e-12)
+            assert fit.anova()[term].pvalue == pytest.approx(fit.pvalues_[k], rel=1e-6, abs=1e-12)
+
+    def test_a_summary_has_every_parameter_and_all_caveats(self, name: str) -> None:
+        fit = fit_of(name)
+        summary = fit.summary()
+        assert [row[0] for row in summary.rows] == NAMES
+        assert summary.title == f"y by {fit!r}"
+        assert dict(summary.facts)["coefficients"] == "4"
+        assert {f"Warning: {text}" for text in fit.caveats()} <= set(summary.notes)
+
+    def test_another_target_is_refused(self, name: str) -> None:
+        for ask in (fit_of(name).table, fit_of(name).caveats, fit_of(name).summary, fit_of(name).anova):
+            with pytest.raises(ValueError, match="the fit has no target 'z'; it has y"):
+                ask(target="z")
+
+    def test_it_is_cloned_without_what_it_learnt(self, name: str) -> None:
+        fit = fit_of(name)
+        copied = clone(fit)
+        assert type(copied) is type(fit)
+        assert copied.get_params() == fit.get_params()
+        assert [learnt for learnt in vars(copied) if learnt.endswith("_")] == []
+
+
+@pytest.mark.parametrize("name", sorted(set(FITTED) - set(MISSING)))
+def test_tables_hold_the_arrays(name: str) -> None:
+    fit = fit_of(name)
+    table, tidy, (low, high) = fit.table(0.9), fit.tidy(0.9), fit.conf_int(0.9).T
+    assert fit.std_errors_ == pytest.approx(np.sqrt(np.diag(fit.cov_params())))
+    columns = {
+        "estimate": fit.params_,
+        "std_error": fit.std_errors_,
+        "conf_low": low,
+        "conf_high": high,
+        "p_value": fit.pvalues_,
+    }
+    for column, values in columns.items():
+        assert tidy[column].to_numpy() == pytest.approx(values, nan_ok=True)
+        assert table.tidy()[column].to_numpy() == pytest.approx(values, nan_ok=True)
+    assert tidy["p_holm"].to_numpy() == pytest.approx(fit.adjusted_pvalues())
+    assert np.sign(tidy["statistic"]).tolist() == np.sign(fit.params_).tolist()
+    assert tidy["term"].tolist() == [one.label[0] for one in table.estimates] == NAMES
+    assert set(tidy["estimator"]) == {type(fit).__name__}
+    assert table["x1"].std_error == fit.std_errors_[1]
+    assert table.level == 0.9
+
+
+@pytest.mark.parametrize("name", sorted(set(FITTED) - set(MISSING)))
+def test_a_glance_has_one_set_of_columns_and_the_test_of_all_slopes(name: str) -> None:
+    fit = fit_of(name)
+    (row,) = fit.glance().to_dict("records")
+    assert set(row) == {"target", "estimator", "releases", *GLANCE}
+    test = fit.f_test()
+    assert (row["statistic"], row["p_value"], row["df"]) == (test.statistic, test.pvalue, 3)
+    assert row["nobs"] > 100.0
+    assert np.isnan(row["r_squared"]) == (fit._estimator_type == "classifier" or hasattr(fit, "dispersion_"))
+
+
+@pytest.mark.parametrize("name", [name for name in FITTED if name.endswith("of a release")])
+def test_a_fit_survives_pickling(name: str) -> None:
+    fit = fit_of(name)
+    copied = pickle.loads(pickle.dumps(fit))
+    assert copied.predict(X) == pytest.approx(fit.predict(X), abs=0.0)
+    assert np.array_equal(copied.pvalues_, fit.pvalues_, equal_nan=True)
+    assert name in MISSING or np.array_equal(copied.conf_int(), fit.conf_int())
+    assert copied.get_params() == fit.get_params()
+
+
+@every_estimator
+class TestParameters:
+    def test_repr_is_how_to_make_the_estimator(self, estimator: Any) -> None:
+        made = eval(repr(estimator), {name: getattr(analyst_client, name) for name in analyst_client.__all__})
+        assert type(made) is type(estimator)
+        assert made.get_params() == estimator.get_params()
+
+    def test_they_are_set_by_name_and_no_others(self, estimator: Any) -> None:
+        new = type(estimator)().set_params(**estimator.get_params())
+        assert new.get_params() == estimator.get_params()
+        with pytest.raises(ValueError, match=f"{type(new).__name__} has no parameter 'alpha'"):
+            new.set_params(alpha=2.0)
+
+
+@pytest.mark.parametrize("estimator", OF_RELEASES, ids=repr)
+def test_a_fit_is_the_same_on_one_release_and_on_a_list_of_it(estimator: Any) -> None:
+    alone, listed = clone(estimator).fit(released()), clone(estimator).fit([released()])
+    assert np.array_equal(alone.coef_, listed.coef_)
+    assert alone.intercept_ == listed.intercept_
+
+
+def test_a_second_fit_forgets_the_first() -> None:
+    fit = LogisticRegression().fit(refined("binomial"))
+    assert "spread_" not in vars(fit)
+    fit.fit(released())
+    assert "refined_" not in vars(fit)
+    fit = BayesianRegression(**SAMPLED).fit(refined("gaussian")).fit(released())
+    assert "spent_" not in vars(fit)
+
+
+@pytest.mark.parametrize("estimator", [OLS(), RobustPrivateRegression()], ids=repr)
+def test_what_is_for_releases_names_what_is_for_refinements(estimator: Any) -> None:
+    with pytest.raises(ValueError, match="is fitted on releases; RefinedRegression and BayesianRegression"):
+        estimator.fit(refined("gaussian"))
+
+
+@pytest.mark.parametrize("estimator", [RefinedRegression(), PoissonRegression()], ids=repr)
+def test_what_is_for_refinements_names_how_to_buy_one(estimator: Any) -> None:
+    with pytest.raises(ValueError, match=rf"is fitted on what client\.refine\(…, family='{estimator._family}'\)"):
+        estimator.fit(released())
+
+
+@pytest.mark.parametrize("method", ["fieller", "bootstrap", "posterior", "random-effects"])
+def test_a_generalised_fit_names_its_method(method: str) -> None:
+    with pytest.raises(EstimationError, match="are those of method 'delta'"):
+        fit_of("PoissonRegression() of a refinement").conf_int(method=method)
+    with pytest.raises(EstimationError, match="are those of method 'delta'"):
+        fit_of("PoissonRegression() of a refinement").summary(bound=1.0)
