@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast, overload
 
 import httpx
 
-from analyst_client.admin_listing import Listing
+from analyst_client.admin.listing import Listing
 from analyst_client.errors import (
     CuratorError,
     RequestInvalidError,

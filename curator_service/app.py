@@ -2,7 +2,7 @@
 
 import functools
 import gc
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
@@ -16,17 +16,16 @@ from starlette.routing import BaseRoute
 from threadpoolctl import threadpool_limits
 
 from curator_service import __version__
+from curator_service.acts import SLICES
+from curator_service.api.acts import Acts
 from curator_service.api.http import NearestProxy, RequestGuard, handle_http_exception, handle_problem, json_response
 from curator_service.api.metrics import MEDIA_TYPE, Metrics
 from curator_service.api.observer import Observer
 from curator_service.api.response_models import HealthAnswer, ReadyAnswer, UnreadyAnswer
+from curator_service.api.routes import add_routes
 from curator_service.api.traces import make_tracer
-from curator_service.approvals import routes as approval_routes
-from curator_service.approvals.schemas import DecisionRequest, LimitRequest, PopulationRequest
 from curator_service.container import THREADS, make_curator
 from curator_service.dashboard.pages import add_dashboard
-from curator_service.datasets import routes as dataset_routes
-from curator_service.evidence import routes as evidence_routes
 from curator_service.identity.response_models import PermissionDeniedProblem
 from curator_service.kinds.registry import KINDS, KindRegistry
 from curator_service.kit.clock import Clock, SettledClock, utc_now
@@ -34,17 +33,11 @@ from curator_service.kit.logs import log_without_data, without_tracebacks
 from curator_service.kit.periodic import Periodic
 from curator_service.kit.problem_models import PlainProblem, RequestInvalidProblem
 from curator_service.kit.problems import Problem, Unavailable
-from curator_service.ledger import routes as ledger_routes
 from curator_service.ledger.response_models import BudgetExceededProblem
-from curator_service.permits import routes as permit_routes
 from curator_service.permits.response_models import PermitNeededProblem
-from curator_service.permits.schemas import PermitRequest
 from curator_service.privacy.samplers import NoiseSource
 from curator_service.privacy.selftest import run_self_test
 from curator_service.readiness import Readiness, SharedLook
-from curator_service.register import routes as register_routes
-from curator_service.register.schemas import RotationRequest, TokenRequest
-from curator_service.releases import routes as release_routes
 from curator_service.releases.pace import measure_pace
 from curator_service.releases.requests import describe_requests
 from curator_service.releases.response_models import AnswerSpaceExceededProblem, ReleaseInProgressProblem
@@ -57,8 +50,6 @@ _USES_EVERY_S = 60.0
 _PROPOSALS_EVERY_S = 60.0
 _ANSWERS_EVERY_S = 60.0
 _ANCHOR_EVERY_S = 600.0
-_DECISIONS = (LimitRequest, PopulationRequest, DecisionRequest, PermitRequest)
-_TOKENS = (RotationRequest, TokenRequest)
 _DESCRIPTION = """Noisy sufficient statistics of patients' rows, each charged to the privacy budget of its population.
 Statistics and their noise are in scaled units; `terms` and `targets` lead back to the manifest's units."""
 
@@ -86,6 +77,7 @@ def create_app(
     settings: Settings | None = None,
     *,
     kinds: KindRegistry = KINDS,
+    acts: Sequence[Acts] = SLICES,
     noise: NoiseSource | None = None,
     now: Clock = utc_now,
 ) -> FastAPI:
@@ -97,6 +89,8 @@ def create_app(
         Read from the environment if not given, as uvicorn's workers do.
     kinds : KindRegistry
         The kinds of release that it knows.
+    acts : sequence of Acts
+        The acts that it serves.
     noise : NoiseSource, optional
         A test double; no setting leads here.
     now : callable
@@ -160,7 +154,7 @@ def create_app(
         # be traced is in api/traces.py.
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
         lifespan=lifespan,
-        routes=list(_routes()),
+        routes=list(_routes(tuple(acts))),
     )
     app.state.curator = curator
     app.state.job_waits = job_waits
@@ -170,7 +164,7 @@ def create_app(
     app.add_exception_handler(Problem, handle_problem)
     app.add_exception_handler(HTTPException, handle_http_exception)
     _add_health(app, readiness, pages)
-    _add_document(app, kinds)
+    _add_document(app, kinds, acts)
     return app
 
 
@@ -185,19 +179,11 @@ def _ending(clock: SettledClock, work: Callable[[], object]) -> Callable[[], Non
 
 
 @functools.cache
-def _routes() -> tuple[BaseRoute, ...]:
-    """Return the routes of every slice, and the pages: made once, for all applications of a process."""
+def _routes(slices: tuple[Acts, ...]) -> tuple[BaseRoute, ...]:
+    """Return the routes of every act, and the pages: made once, for all applications of a process."""
     router = APIRouter()
-    for routes in (
-        release_routes,
-        dataset_routes,
-        ledger_routes,
-        approval_routes,
-        permit_routes,
-        register_routes,
-        evidence_routes,
-    ):
-        router.include_router(routes.router)
+    for acts in slices:
+        add_routes(router, acts)
     add_dashboard(router)
     return tuple(router.routes)
 
@@ -254,7 +240,7 @@ def _add_health(app: FastAPI, readiness: Readiness, pages: SharedLook[bytes]) ->
             raise Unavailable("The database does not answer.") from None
 
 
-def _add_document(app: FastAPI, kinds: KindRegistry) -> None:
+def _add_document(app: FastAPI, kinds: KindRegistry, acts: Sequence[Acts]) -> None:
     """Add to the OpenAPI document what endpoints check themselves, the token and models of bodies; write it once."""
     generate = app.openapi
 
@@ -263,7 +249,8 @@ def _add_document(app: FastAPI, kinds: KindRegistry) -> None:
         document = generate()
         parts: dict[str, Any] = {}
         requests = [kind.request_model for kind in kinds]
-        models: list[type[BaseModel]] = [*requests, ReservationRequest, *_DECISIONS, *_TOKENS, _Problem]
+        bodies = [act.body for slice_ in acts for act in slice_ if act.path and act.body is not None]
+        models: list[type[BaseModel]] = [*requests, ReservationRequest, *bodies, _Problem]
         for model in models:
             schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
             parts |= schema.pop("$defs", {}) | {schema["title"]: schema}

@@ -34,8 +34,8 @@ from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.samplers import Distribution
 from curator_service.releases.audit import StoredReleaseAudit
+from curator_service.releases.request_acts import _prepare_again
 from curator_service.releases.response_time import ResponseTimer
-from curator_service.releases.routes import _prepare_again
 from curator_service.settings import Settings
 
 EPOCH = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)

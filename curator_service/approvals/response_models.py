@@ -1,6 +1,6 @@
 """Answers on proposals."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -90,4 +90,5 @@ class ProposalDetailAnswer(ProposalAnswer):
 class ProposalsAnswer(Answer):
     """Proposals, the newest first."""
 
+    items: ClassVar[str] = "proposals"
     proposals: list[ProposalAnswer]

@@ -14,18 +14,18 @@ class Commands(LazyGroup):
     places: ClassVar[dict[str, Place]] = {
         name: Place(f"curator_service.cli.{module}", attribute, text)
         for name, module, attribute, text in (
-            ("populations", "ledger", "populations", "Populations: the people whom one budget protects."),
+            ("populations", "acts", "populations", "Populations: the people whom one budget protects."),
             ("manifest", "manifest", "app", "Manifests: check all rows against one before it is registered."),
             ("datasets", "datasets", "app", "Datasets: a manifest and its rows."),
             ("catalogue", "catalogue", "app", "Descriptions of datasets for catalogues, and the record of processing."),
             ("subjects", "subjects", "app", "Data that are held of one person, found by the identifier."),
-            ("principals", "identity", "principals", "Principals and their roles."),
-            ("providers", "identity", "providers", "Identity providers: why a token is not let in."),
-            ("tokens", "identity", "tokens", "Bearer tokens of principals."),
-            ("permits", "permits", "app", "Permits: people, datasets, limits and ends."),
-            ("proposals", "limits", "proposals", "Proposals that wait: permits, limits, rows like others."),
+            ("principals", "acts", "principals", "Principals and their roles."),
+            ("providers", "providers", "providers", "Identity providers: why a token is not let in."),
+            ("tokens", "acts", "tokens", "Bearer tokens of principals."),
+            ("permits", "acts", "permits_group", "Permits: people, datasets, limits and ends."),
+            ("proposals", "acts", "proposals", "Proposals that wait: permits, limits, rows like others."),
             ("ledger", "ledger", "app", "The ledger: what was spent, and whether its history holds."),
-            ("limits", "limits", "limits", "Limits of populations."),
+            ("limits", "acts", "limits", "Limits of populations."),
             ("spending", "spending", "spending", "Show charges by analyst, project, dataset, kind and month."),
             (
                 "evidence",
@@ -33,7 +33,7 @@ class Commands(LazyGroup):
                 "evidence",
                 "Write what a release or permit is checked by, without the curator.",
             ),
-            ("keys", "recovery", "keys", "The keys that sign receipts."),
+            ("keys", "acts", "keys", "The keys that sign receipts."),
             ("doctor", "doctor", "doctor", "Say what is wrong, and how to mend it."),
             ("db", "server", "database", "The database's schema."),
             (

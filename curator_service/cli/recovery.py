@@ -27,35 +27,12 @@ from curator_service.kit.clock import timestamp, utc_now
 from curator_service.kit.milestones import Milestone, note
 from curator_service.ledger.chain.entries import SignedCheckpoint
 from curator_service.ledger.chain.verification import REGISTER
-from curator_service.ledger.response_models import KeyModel
 from curator_service.ledger.trust.anchor import Anchor
 from curator_service.ledger.trust.histories import History, read_histories
 from curator_service.ledger.trust.recovery import reconcile
 from curator_service.permits.repository import Permit
 from curator_service.permits.response_models import PermitAnswer
 from curator_service.privacy.conversions import UNITS_PER_ONE
-
-keys = typer.Typer(no_args_is_help=True)
-
-
-@keys.command("list")
-def list_keys(as_json: AsJson = False) -> None:
-    """Show every public key, the oldest first; the last one signs."""
-    with open_curator() as curator:
-        found = curator.keys.list_keys()
-    table = Table("key", "public key", "since", "endorsed by", title="Signing keys")
-    for key in found:
-        table.add_row(key.key_id, key.public_key, key.created_at, key.previous or "nobody: it is the first")
-    emit([KeyModel.of(key) for key in found], as_json=as_json, table=table)
-
-
-@keys.command("rotate")
-def rotate(as_json: AsJson = False) -> None:
-    """Make a new key, endorsed by the present one; start the curator again afterwards."""
-    with open_curator(to_write=True) as curator:
-        signer = curator.keys.rotate(timestamp(utc_now()))
-    text = f"{signer.key_id} signs from now on; start the curator again, and keep a copy of its file with your secrets"
-    emit({"key_id": signer.key_id}, as_json=as_json, table=text)
 
 
 def backup(

@@ -1,6 +1,7 @@
 """How a function becomes a page: a page exists only through an action of the policy, as a route of `/v1` does."""
 
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -8,23 +9,25 @@ from functools import cached_property
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from fastapi import Request, Response
+from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from curator_service.api.endpoint import Services
+from curator_service.api.acts import Act
+from curator_service.api.context import RequestContext, Services
+from curator_service.api.http import read_model
 from curator_service.dashboard.browser import PAGE_HEADERS, SESSION, SIGN_IN, Browser
 from curator_service.dashboard.rendering import render
 from curator_service.dashboard.sessions import BrowserSession, BrowserSessions, KeptForm, SignInRefused, matches
 from curator_service.dashboard.sign_ins import LIFE, ProviderSignIns
 from curator_service.identity.policy import Action, Objects
 from curator_service.identity.repository import Principal
-from curator_service.identity.service import PermissionDenied
+from curator_service.identity.service import Caller, PermissionDenied
 from curator_service.kit.db import DATABASE_ERRORS
 from curator_service.kit.logs import log_without_data
 from curator_service.kit.problems import InternalError, Problem, RequestInvalid, TooManyRequests, Unavailable
 
 S = TypeVar("S")
-Act = str | Callable[..., tuple[str, list[tuple[str, str]]]]
+Words = str | Callable[..., tuple[str, list[tuple[str, str]]]]
 FORM_TOKEN, TOKEN, SEEN = "form_token", "token", "seen"
 """Names of fields: of a session's forms, of a token that is entered again, and of a digest of what was shown."""
 DONE = {
@@ -75,6 +78,11 @@ class PageContext:
     def principal(self) -> Principal:
         """Who is signed in."""
         return self.session.principal
+
+    def as_request(self) -> RequestContext:
+        """Return the context of an act that a form does."""
+        caller = Caller(self.principal, "token" if self.session.by_token else "provider")
+        return RequestContext(self.services, caller, self.objects)
 
     def get(self, service: type[S]) -> S:
         """Return the service of a class."""
@@ -135,7 +143,7 @@ def go_to(address: str, browser: Browser | None = None) -> Response:
     return Response(status_code=DONE_STATUS, headers=PAGE_HEADERS | {"Location": address})
 
 
-def page(action: Action, *, act: Act = "") -> Callable[[Callable[..., Response]], Callable[..., Any]]:
+def page(action: Action, *, act: Words = "") -> Callable[[Callable[..., Response]], Callable[..., Any]]:
     """Turn a function of a `PageContext` and the route's parameters into a page.
 
     The event loop reads the body; one worker thread finds the session, counts the page, checks where a form comes from,
@@ -177,10 +185,10 @@ def page(action: Action, *, act: Act = "") -> Callable[[Callable[..., Response]]
                             _forget(context, sessions)
                         return answered
                 except Problem as problem:
-                    return _refuse(context, problem)
+                    return refuse(context, problem)
                 except Exception as error:
                     log_without_data(browser.instance, error)
-                    return _refuse(context, _as_problem(error))
+                    return refuse(context, _as_problem(error))
 
         async def endpoint(request: Request, **parameters: object) -> Response:
             browser = Browser(request, await request.body())
@@ -231,7 +239,7 @@ def _ask_token(context: PageContext) -> Response:
     return context.render("confirm.html", 403, kept=_fields(context), was_wrong=bool(context.text(TOKEN)))
 
 
-def _ask_anew(context: PageContext, act: Act, parameters: dict[str, Any]) -> Response:
+def _ask_anew(context: PageContext, act: Words, parameters: dict[str, Any]) -> Response:
     """Ask whoever signed in at a provider to do it again; the form is kept here, and shown again after that."""
     words, about = (act.format(**parameters), []) if isinstance(act, str) else act(context, **parameters)
     sign_ins, browser = context.get(ProviderSignIns), context.browser
@@ -254,7 +262,8 @@ def _fields(context: PageContext) -> list[tuple[str, str]]:
     return [(name, text) for name, texts in context.form.items() if name not in {FORM_TOKEN, TOKEN} for text in texts]
 
 
-def _refuse(context: PageContext, problem: Problem) -> Response:
+def refuse(context: PageContext, problem: Problem) -> Response:
+    """Return a refusal as a page."""
     if isinstance(problem, TooManyRequests):  # its words are for programs, which send keys
         wait_s = problem.retry_after_s
         told = f"Too many pages are asked for at once. Nothing was done. Open this page again in {wait_s} s."
@@ -268,6 +277,51 @@ def _as_problem(error: Exception) -> Problem:
     if isinstance(error, DATABASE_ERRORS):
         return Unavailable("The database is busy, or does not answer. Look again in a moment.")
     return InternalError("The page failed; the log has the id below.")
+
+
+def add_form(
+    router: APIRouter,
+    address: str,
+    act: Act,
+    *,
+    done: Callable[[Any], str],
+    again: Callable[..., Response],
+    words: Words = "",
+    read: Callable[[PageContext], dict[str, Any]] | None = None,
+) -> None:
+    """Add the page to which the form of an act is posted.
+
+    Parameters
+    ----------
+    router : APIRouter
+    address : str
+        With the parameters of the act's own address.
+    act : Act
+    done : callable
+        Takes the answer, and returns the address of the page that follows.
+    again : callable
+        Takes the context, the problem of a form that is refused, and the parameters of the address; returns the page.
+    words : str or callable
+        As for `page`.
+    read : callable, optional
+        Takes the context and returns the members of the act's body. Default: a text field for each.
+    """
+    assert act.action is not None
+
+    def post(context: PageContext, **path: str) -> Response:
+        given = {one.name: context.text(one.name) for one in act.of_body} if read is None else read(context)
+        try:
+            body = {} if act.body is None else act.take(read_model(given, act.body))
+            answer = act(context.as_request(), **path, **body)
+        except Problem as problem:
+            return again(context, problem, **path)
+        return go_to(done(answer))
+
+    post.__name__, post.__doc__ = act.name, act.do.__doc__
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    names = ["context", *re.findall(r"{(\w+)}", address)]
+    post.__signature__ = inspect.Signature([inspect.Parameter(name, kind, annotation=str) for name in names])  # type: ignore[attr-defined]
+    router.post(address)(page(act.action, act=words)(post))
 
 
 def list_faults(problem: Problem) -> list[str]:

@@ -1,6 +1,6 @@
 """Answers on datasets: their declarations."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -132,4 +132,5 @@ def _declare(declared: ColumnDeclaration) -> DeclaredNumericColumn | DeclaredLev
 class DatasetsAnswer(Answer):
     """The datasets that the caller may see."""
 
+    items: ClassVar[str] = "datasets"
     datasets: list[DatasetAnswer]

@@ -1,6 +1,6 @@
 """Base of the models of JSON: they read exactly what they declare."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.json_schema import SkipJsonSchema
@@ -19,6 +19,8 @@ class Answer(BaseModel):
     """A value as it is answered. It is made of checked values with `model_construct`, so it is not checked again."""
 
     model_config = STRICT
+    items: ClassVar[str] = ""
+    """The member that a command lists; empty where the answer is about one thing."""
 
 
 Digits = Annotated[

@@ -1,7 +1,7 @@
 """Answers on accounts and their chains: amounts, checkpoints, entries, receipts, keys."""
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -333,6 +333,7 @@ EntryModel = Annotated[
 class PopulationsAnswer(Answer):
     """Every account, by the name of its population."""
 
+    items: ClassVar[str] = "populations"
     populations: list[AccountModel]
 
 
@@ -374,8 +375,21 @@ class KeyModel(Answer):
 class KeysAnswer(Answer):
     """Every key that ever signed, the oldest first."""
 
+    items: ClassVar[str] = "keys"
     keys: list[KeyModel]
     active: KeyId | None
+
+
+class NewKeyAnswer(Answer):
+    """The key that signs from now on."""
+
+    key_id: KeyId
+
+
+class AnchorAnswer(Answer):
+    """The folder of an anchor."""
+
+    anchor: str
 
 
 class PriceLeftModel(Answer):

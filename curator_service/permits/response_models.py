@@ -1,6 +1,6 @@
 """Answers on permits."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -74,6 +74,7 @@ class EndedPermitAnswer(PermitAnswer):
 class PermitsAnswer(Answer):
     """Permits, the newest first."""
 
+    items: ClassVar[str] = "permits"
     permits: list[PermitAnswer]
 
 
@@ -102,6 +103,7 @@ class SpentAnswer(Answer):
 class SpendingAnswer(Answer):
     """Sums of charges, by population and group."""
 
+    items: ClassVar[str] = "spending"
     spending: list[SpentAnswer]
 
 

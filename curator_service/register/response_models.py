@@ -1,6 +1,6 @@
 """Answers on principals, tokens and the curator's own acts."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -43,6 +43,7 @@ class PrincipalAnswer(Answer):
 class PrincipalsAnswer(Answer):
     """Every principal, by name."""
 
+    items: ClassVar[str] = "principals"
     principals: list[PrincipalAnswer]
 
 
@@ -106,6 +107,7 @@ class TokenAnswer(Answer):
 class TokensAnswer(Answer):
     """Every token, the oldest first."""
 
+    items: ClassVar[str] = "tokens"
     tokens: list[TokenAnswer]
 
 
@@ -219,6 +221,7 @@ ActModel = Annotated[
 class RegisterAnswer(Answer):
     """A page of the register, in order."""
 
+    items: ClassVar[str] = "entries"
     entries: list[ActModel]
 
 

@@ -1,6 +1,6 @@
 """Answers on releases, quotes, jobs and reservations; `kind` tells those of different kinds apart."""
 
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BaseModel, Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
@@ -133,6 +133,7 @@ class HeldJob(_Held):
 class HeldJobsAnswer(Answer):
     """Jobs that wait or run, the oldest first."""
 
+    items: ClassVar[str] = "jobs"
     jobs: list[HeldJob]
 
 
@@ -146,6 +147,7 @@ class HeldReservation(_Held):
 class HeldReservationsAnswer(Answer):
     """Open reservations, the oldest first."""
 
+    items: ClassVar[str] = "reservations"
     reservations: list[HeldReservation]
 
 

@@ -97,6 +97,7 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("POST", "/v1/permits/{permit_id}"): Route(A.ASK_PERMIT, "permit", TERMS, 202, ENDED),
     ("POST", "/v1/permits/{permit_id}/end"): Route(A.END_PERMIT, "permit to end", {"reason": "over"}, 200, ENDED),
     ("GET", "/v1/permits/{permit_id}/evidence"): Route(A.READ_PERMIT_EVIDENCE, "permit"),
+    ("POST", "/v1/admin/permits/grant"): Route(A.ASK_PERMIT, sent=GRANT | {"dataset": "cohort"}, status=202),
     ("POST", "/v1/admin/permits/revoke"): Route(A.END_PERMIT, sent=GRANT, status=404),
     ("GET", "/v1/proposals"): Route(A.READ_OWN_PROPOSALS),
     ("GET", "/v1/proposals/{proposal_id}"): Route(A.READ_OWN_PROPOSALS, "proposal of one's own"),
@@ -127,7 +128,7 @@ ROUTES: dict[tuple[str, str], Route] = {
 PAGES: dict[tuple[str, str], Route] = {
     ("GET", "/admin"): Route(A.READ_KEYS),
     ("GET", "/admin/populations/{name}"): Route(A.READ_BUDGET, "population"),
-    ("POST", "/admin/populations/{name}/limit"): Route(
+    ("POST", "/admin/populations/{population}/limit"): Route(
         A.SET_LIMIT, "population", {"notion": "epsilon", "epsilon": "50", "delta": "1e-6", "reason": "more"}, 303
     ),
     ("GET", "/admin/ledger"): Route(A.READ_LEDGER),

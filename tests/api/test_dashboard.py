@@ -369,7 +369,7 @@ class TestForms:
         person, other = Person(officers, "olga"), Person(officers, "otto")
         own, theirs = token_of(person.get("/admin")), token_of(other.get("/admin"))
         token = {"none": "", "foreign": "0" * 64, "of somebody else": theirs, "own": own}[form]
-        values = {"name": "town", "permit_id": "x", "proposal_id": "x", "token_id": "x"}
+        values = {"population": "town", "permit_id": "x", "proposal_id": "x", "token_id": "x"}
         before = [officers.account(name).sequence for name in ("town", "valley")]
         posted = 0
         for route in routes_of(person.app):

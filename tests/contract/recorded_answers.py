@@ -251,6 +251,9 @@ def _spend_no_more(life: _Recorder) -> None:
     life.send("root", "post", "/v1/admin/populations", people)
     for path in ("/v1/admin/populations", "/v1/ledger/city"):
         life.send("root", "get", path)
+    for dataset in ("cohort", "nothing"):
+        plain = {"analyst": "ben", "dataset": dataset, "reason": "a look"}
+        life.send("root", "post", "/v1/admin/permits/grant", plain)
 
 
 def _buy(life: _Recorder) -> None:

@@ -12,7 +12,7 @@ from served_worlds import serve_world
 from support import World
 
 from analyst_client import CuratorAdmin, CuratorClient, PermitExpiredError, PermitNeededError
-from analyst_client.admin_command import main
+from analyst_client.admin.command import main
 from analyst_client.verify import main as verify
 from curator_service.identity.policy import Role
 
@@ -122,12 +122,12 @@ def test_a_command_says_what_went_wrong(served: tuple[World, str], monkeypatch: 
 def test_lists_show_themselves_as_tables(served: tuple[World, str]) -> None:
     world, url = served
     with CuratorAdmin(url, world.tokens["root"]) as admin:
-        assert "town" in str(admin.populations())
-        assert "ada" in str(admin.permits())
-        assert admin.seal().sealed is False
-        assert "Spending" in str(admin.spending())
-        assert len(admin.proposals()) == 0
-        assert [entry["kind"] for entry in admin.ledger("valley")] == ["open", "dataset"]
+        assert "town" in str(admin.list_populations())
+        assert "ada" in str(admin.list_permits())
+        assert admin.get_seal().sealed is False
+        assert "Spending" in str(admin.list_spending())
+        assert len(admin.list_proposals()) == 0
+        assert [entry["kind"] for entry in admin.list_entries("valley")] == ["open", "dataset"]
 
 
 def test_an_expired_permit_is_an_error_of_its_own(served: tuple[World, str]) -> None:
@@ -140,8 +140,8 @@ def test_an_expired_permit_is_an_error_of_its_own(served: tuple[World, str]) -> 
 
 def test_it_needs_nothing_of_the_server() -> None:
     """An officer's desk has the client alone."""
-    import analyst_client.admin_command
+    import analyst_client.admin.command
 
-    source = Path(analyst_client.admin_command.__file__).read_text(encoding="utf-8")
+    source = Path(analyst_client.admin.command.__file__).read_text(encoding="utf-8")
     assert "curator_service" not in source
     assert "typer" not in source

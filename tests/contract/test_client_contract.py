@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from client_acts import MODULE, make_module
 from served_worlds import serve_world
 from support import World
 
@@ -186,7 +187,12 @@ def test_the_interface_is_the_reviewed_one(tmp_path: Path) -> None:
     text = json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
     if os.environ.get(REGENERATE) == "1":
         SNAPSHOT.write_text(text, encoding="utf-8")
+        MODULE.write_text(make_module(json.loads(text)), encoding="utf-8")
     assert json.loads(SNAPSHOT.read_text(encoding="utf-8")) == json.loads(text)
+
+
+def test_the_client_s_table_of_acts_is_the_document_s() -> None:
+    assert MODULE.read_text(encoding="utf-8") == make_module(json.loads(SNAPSHOT.read_text(encoding="utf-8")))
 
 
 def test_the_document_is_the_same_however_often_it_is_asked(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 from served_worlds import serve_world
 from support import World
 
-import analyst_client.admin
+import analyst_client.admin.curator_admin
 from analyst_client import (
     ConflictError,
     CuratorAdmin,
@@ -27,8 +27,8 @@ from analyst_client import (
     RequestInvalidError,
     ReservationEndedError,
 )
-from analyst_client.admin_command import ACTS, main
-from analyst_client.admin_listing import write_csv
+from analyst_client.admin.command import TABLE, main
+from analyst_client.admin.listing import write_csv
 from analyst_client.schema.administration import Spent
 from analyst_client.schema.amounts import Amount
 from curator_service.cli.main import Commands
@@ -53,6 +53,8 @@ TRIED: Mapping[str, tuple[tuple[str, ...], Action]] = {
     "datasets show": (("nothing",), Action.READ_DATASET),
     "proposals list": ((), Action.READ_PROPOSALS),
     "proposals show": ((PROPOSAL,), Action.READ_PROPOSALS),
+    "proposals own": ((), Action.READ_OWN_PROPOSALS),
+    "proposals show-own": ((PROPOSAL,), Action.READ_OWN_PROPOSALS),
     "proposals approve": ((PROPOSAL,), Action.SET_LIMIT),
     "proposals reject": ((PROPOSAL, *WHY), Action.SET_LIMIT),
     "proposals withdraw": ((PROPOSAL,), Action.WITHDRAW),
@@ -60,7 +62,8 @@ TRIED: Mapping[str, tuple[tuple[str, ...], Action]] = {
     "permits show": ((PERMIT,), Action.READ_PERMIT),
     "permits grant": (("not a name", "cohort", *WHY), Action.ASK_PERMIT),
     "permits revoke": (("nobody", "cohort", *WHY), Action.END_PERMIT),
-    "permits ask": (("{file}", "--permit", PERMIT), Action.ASK_PERMIT),
+    "permits ask": (("{past}",), Action.ASK_PERMIT),
+    "permits change": ((PERMIT, "{file}"), Action.ASK_PERMIT),
     "permits end": ((PERMIT, *WHY), Action.END_PERMIT),
     "principals list": ((), Action.READ_PRINCIPALS),
     "tokens list": ((), Action.READ_PRINCIPALS),
@@ -183,20 +186,20 @@ def test_a_command_of_the_machine_is_given_from_afar_or_the_page_says_why_not() 
     stays = read_table("### What stays at the machine")
     host = list_host_commands()
     assert len(host) > 40
-    assert host - set(ACTS) == set(stays)
+    assert host - set(TABLE) == set(stays)
     assert all(len(reason.split()) >= 4 for reason in stays.values())
-    assert set(ACTS) - host == set(read_table("### What there is from afar alone"))
+    assert set(TABLE) - host == set(read_table("### What there is from afar alone"))
 
 
 def test_every_method_of_the_client_is_a_command() -> None:
-    source = Path(sys.modules["analyst_client.admin_command"].__file__ or "").read_text(encoding="utf-8")
-    methods = {name for name in vars(CuratorAdmin) if not name.startswith("_")}
-    assert {name for name in methods if f"admin.{name}(" not in source.lower()} == set()
-    assert "curator_service" not in Path(analyst_client.admin.__file__).read_text(encoding="utf-8")
+    methods = {name for name in dir(CuratorAdmin) if not name.startswith("_")} - {"sign_in"}
+    assert {command.method for command in TABLE.values()} | {"iterate_entries", "iterate_register"} == methods
+    folder = Path(analyst_client.admin.curator_admin.__file__ or "").parent
+    assert not [path for path in folder.glob("*.py") if "curator_service" in path.read_text(encoding="utf-8")]
 
 
 def test_every_command_is_tried() -> None:
-    assert TRIED.keys() == ACTS.keys()
+    assert TRIED.keys() == TABLE.keys()
 
 
 @pytest.mark.parametrize("looks", [False, True])
@@ -206,12 +209,16 @@ def test_every_command_by_every_role(served: tuple[World, str], tmp_path: Path, 
     world, url = served
     desk = Desk(url, world.curator.identity.create_token(f"only-{role}", role, read_only=looks).text)
     (tmp_path / "terms.json").write_text(json.dumps(TERMS), encoding="utf-8")
+    (tmp_path / "past.json").write_text(json.dumps(TERMS | {"expires_at": "2020-01-01T00:00:00Z"}), encoding="utf-8")
     chains = (REGISTER, "town", "valley")
     before = [world.curator.ledger.list_entries(chain, count=10_000) for chain in chains]
     wrong = []
     for words, (arguments, action) in TRIED.items():
-        yes = ("--yes",) if ACTS[words].consequence else ()
-        given = [one.format(file=tmp_path / "terms.json", out=tmp_path / "pack.zip") for one in arguments]
+        yes = ("--yes",) if TABLE[words].consequence else ()
+        given = [
+            one.format(file=tmp_path / "terms.json", past=tmp_path / "past.json", out=tmp_path / "pack.zip")
+            for one in arguments
+        ]
         status, _, err = desk.run(*words.split(), *given, *yes)
         is_denied = "may not" in err or "may only look" in err
         may = role in POLICY[action] and (not looks or action in READING)
@@ -265,7 +272,7 @@ def test_spending_is_written_for_programs_and_spreadsheets(served: tuple[World, 
     status, _, err = audra.run("spending", "--population", "nowhere")
     assert (status, "no population" in err) == (1, True)
     with CuratorAdmin(url, world.tokens["audra"]) as admin:
-        assert sum(one["kind"] == "charge" for one in admin.iterate_ledger("town")) == 1
+        assert sum(one["kind"] == "charge" for one in admin.iterate_entries("town")) == 1
     assert release.receipt["kind"] == "charge"
 
 
@@ -277,11 +284,11 @@ def test_no_cell_is_a_formula() -> None:
 
 def test_pages_of_entries_go_on_to_the_end(served: tuple[World, str], monkeypatch: pytest.MonkeyPatch) -> None:
     world, url = served
-    monkeypatch.setattr("analyst_client.admin.PAGE", 2)
+    monkeypatch.setattr("analyst_client.admin.curator_admin.PAGE", 2)
     with CuratorAdmin(url, world.tokens["audra"]) as admin:
         assert list(admin.iterate_register()) == acts(world)
-        assert list(admin.iterate_ledger("valley")) == world.entries("valley")
-        assert list(admin.iterate_ledger("valley", after=1)) == world.entries("valley")[1:]
+        assert list(admin.iterate_entries("valley")) == world.entries("valley")
+        assert list(admin.iterate_entries("valley", after=1)) == world.entries("valley")[1:]
 
 
 def test_evidence_of_a_release_and_of_a_permit(served: tuple[World, str], tmp_path: Path) -> None:
@@ -328,7 +335,7 @@ def test_what_is_held_is_listed_to_whoever_may_see_it_and_given_back(served: tup
     assert oscar.json("reservations", "release", held["id"], "--yes")["state"] == "closed"
     assert (world.account().pending, oscar.json("reservations", "list")) == (0, [])
     with CuratorAdmin(url, world.tokens["oscar"]) as admin:
-        assert admin.release_reservation(held["id"])["state"] == "closed"  # as for one whose answer was lost
+        assert admin.close_reservation(held["id"])["state"] == "closed"  # as for one whose answer was lost
         with pytest.raises(RequestInvalidError):
             admin.cancel_job(f"job_{'0' * 24}")
 
@@ -365,21 +372,21 @@ def test_a_proposal_shows_what_would_change(served: tuple[World, str]) -> None:
     terms = TERMS | {"project": "spleen", "people": ["ada", "ben"], "limit": {"mu": 0.2}}
     terms |= {"expires_at": "2099-06-01T00:00:00Z"}
     with CuratorAdmin(url, world.tokens["olga"]) as olga, CuratorAdmin(url, world.tokens["audra"]) as audra:
-        asked = olga.ask_permit(terms, permit)
-        for shown in (audra.proposal(asked), olga.proposal(asked, own=True)):
+        asked = olga.change_permit(permit, terms)
+        for shown in (audra.get_proposal(asked), olga.get_own_proposal(asked)):
             assert shown.proposer == "olga"
             assert shown.changes["people"] == ("ada", "ada, ben")
             assert shown.changes["limit"] == ("mu = 0.1", "mu = 0.2")
             assert shown.changes["expires_at"] == ("2099-01-01T00:00:00Z", "2099-06-01T00:00:00Z")
             assert shown.changes["datasets"] == ("cohort", "cohort")
             assert "ada → ada, ben" in re.sub(r"\s+", " ", str(shown))
-        raised = audra.proposal(olga.set_limit("valley", {"mu": 2.0}, "more"))
+        raised = audra.get_proposal(olga.set_limit("valley", {"mu": 2.0}, "more"))
         before, after = raised.changes["limit"]
         assert (before != after, "→" in str(raised), raised.amounts["to"].mu) == (True, True, pytest.approx(2.0))
         with pytest.raises(PermissionDeniedError):
-            audra.approve(raised)
-        olga.withdraw(raised)
-        olga.withdraw(asked)
+            audra.approve_proposal(raised)
+        olga.withdraw_proposal(raised)
+        olga.withdraw_proposal(asked)
 
 
 @pytest.mark.parametrize("answered", ["y", "n"])
@@ -387,7 +394,7 @@ def test_whoever_approves_sees_first_what_would_change(served: tuple[World, str]
     world, url = served
     permit = world.permit(f"eye-{answered}")
     with CuratorAdmin(url, world.tokens["olga"]) as olga:
-        asked = olga.ask_permit(TERMS | {"project": f"eye-{answered}", "people": ["ada", "ben"]}, permit)
+        asked = olga.change_permit(permit, TERMS | {"project": f"eye-{answered}", "people": ["ada", "ben"]})
 
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
@@ -402,7 +409,7 @@ def test_whoever_approves_sees_first_what_would_change(served: tuple[World, str]
     assert (status, world.curator.approvals.get_proposal(asked.id).state) == expected
     with CuratorAdmin(url, world.tokens["olga"]) as olga:
         if answered == "n":
-            olga.withdraw(asked)
+            olga.withdraw_proposal(asked)
 
 
 def test_an_analyst_sees_and_withdraws_their_own_proposals_and_nobody_else_s(served: tuple[World, str]) -> None:
@@ -431,7 +438,7 @@ def test_an_analyst_sees_and_withdraws_their_own_proposals_and_nobody_else_s(ser
         ]
         assert ada.withdraw(first, "not needed").state == "withdrawn"
         assert ada.withdraw(first, "not needed").state == "withdrawn"
-        olga.reject(second, "no legal basis is named")
+        olga.reject_proposal(second, reason="no legal basis is named")
         told = ada.proposal(second)
         assert (told.state, told.decision, told.decider) == ("rejected", "no legal basis is named", "olga")
         with pytest.raises(ConflictError) as decided:
@@ -464,7 +471,7 @@ def test_terms_that_hold_now_are_shown_to_those_who_may_see_the_permit(served: t
             "lung", ["cohort"], people=["ada", "ben"], expires_at="2098-01-01T00:00:00Z", permit=permit, **texts
         )
         assert ada.proposal(asked).before is not None
-        assert olga.ask_permit(terms | {"people": ["ben"]}, permit).state == "applied"
+        assert olga.change_permit(permit, terms | {"people": ["ben"]}).state == "applied"
         shown = ada.proposal(asked)
         assert (shown.state, shown.before) == ("superseded", None)
         with pytest.raises(RequestInvalidError):
@@ -490,18 +497,18 @@ def test_what_is_asked_again_after_a_lost_answer_happens_once(
         assert (asked.state, raised.state, lowered.state, opened.state) == ("open", "open", "applied", "open")
         assert [one["kind"] for one in world.entries("valley")].count("limit") == 1
         for proposal in (asked, opened):
-            assert otto.approve(proposal, "as decided").state == "approved"
+            assert otto.approve_proposal(proposal, reason="as decided").state == "approved"
         assert [one["kind"] for one in world.entries("river")] == ["open"]
-        assert otto.reject(raised, "too much").state == "rejected"
+        assert otto.reject_proposal(raised, reason="too much").state == "rejected"
         ended = olga.end_permit(asked.label, "over")
         assert ended.permit.ended_at
         assert [one["people"] for one in world.entries() if one.get("permit") == asked.label][1:] == [{}]
         with pytest.raises(ConflictError) as again:
             otto.end_permit(asked.label, "over")
         assert again.value.slug == "permit-ended"
-        tokens = len(oscar.tokens())
+        tokens = len(oscar.list_tokens())
         made = oscar.create_token("dora", ["analyst"], days=2)
-        assert len(oscar.tokens()) == tokens + 1
+        assert len(oscar.list_tokens()) == tokens + 1
         assert world.curator.identity.authenticate(f"Bearer {made.text}").name == "dora"
         assert oscar.revoke_token(made.about).revoked_at
         assert oscar.whoami().name == "oscar"
@@ -535,9 +542,9 @@ def test_the_same_key_for_something_else_is_refused_by_its_name(served: tuple[Wo
             assert reused.value.slug == "idempotency-key-reused"
         theirs = otto.ask_permit(terms, idempotency_key=key)  # a key is whoever's who sends it
         assert theirs.id != first.id
-        otto.approve(first)
+        otto.approve_proposal(first)
         assert olga.ask_permit(terms, idempotency_key=key).state == "approved"
-        otto.withdraw(theirs)
+        otto.withdraw_proposal(theirs)
     with CuratorAdmin(url, world.tokens["oscar"]) as oscar:
         made = oscar.create_token("elsa", ["analyst"], idempotency_key=key)
         assert oscar.create_token("elsa", ["analyst"], idempotency_key=key).text == made.text
@@ -562,19 +569,19 @@ def test_refusals_have_their_own_names(served: tuple[World, str]) -> None:
             "population-exists"
         )
         raised = olga.set_limit("town", {"mu": 5.0}, "more")
-        assert slug(lambda: olga.approve(raised)) == "second-admin-needed"
-        olga.withdraw(raised)
-        assert slug(lambda: otto.approve(raised)) == "proposal-decided"
+        assert slug(lambda: olga.approve_proposal(raised)) == "second-admin-needed"
+        olga.withdraw_proposal(raised)
+        assert slug(lambda: otto.approve_proposal(raised)) == "proposal-decided"
         assert slug(lambda: olga.set_limit("town", {"mu": 0.0001}, "less than is spent")) == "limit-conflict"
         permit = world.permit("heart", limit={"mu": 0.05})
         with CuratorClient(url, world.tokens["ada"], memory=None) as ada:
             ada.release("cohort", ["age"], target="kappa", mu=0.04, project="heart")
         terms = TERMS | {"project": "heart", "limit": {"mu": 0.01}}
-        assert slug(lambda: olga.ask_permit(terms, permit)) == "limit-conflict"
-        change = olga.ask_permit(terms | {"limit": {"mu": 0.06}}, permit)
+        assert slug(lambda: olga.change_permit(permit, terms)) == "limit-conflict"
+        change = olga.change_permit(permit, terms | {"limit": {"mu": 0.06}})
         olga.end_permit(permit, "over")
-        assert slug(lambda: otto.approve(change)) == "permit-ended"
-        assert slug(lambda: olga.ask_permit(terms, permit)) == "permit-ended"
+        assert slug(lambda: otto.approve_proposal(change)) == "permit-ended"
+        assert slug(lambda: olga.change_permit(permit, terms)) == "permit-ended"
 
 
 def test_a_seal_is_said_with_its_way_out(served: tuple[World, str]) -> None:
@@ -605,7 +612,7 @@ def test_commands_print_in_every_encoding(served: tuple[World, str], encoding: s
     paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONIOENCODING": encoding, "COLUMNS": "80"}
     environment = os.environ | paths | {"CURATOR_TOKEN": world.tokens["root"], "CURATOR_SERVER": url}
     for words in (("--help",), ("populations", "list"), ("populations", "list", "--json"), ("ledger", "show", "town")):
-        command = [sys.executable, "-m", "analyst_client.admin_command", *words]
+        command = [sys.executable, "-m", "analyst_client.admin.command", *words]
         ended = subprocess.run(command, env=environment, capture_output=True, check=False)
         assert ended.returncode == 0, ended.stderr.decode()
         text = ended.stdout.decode("utf-8" if words[0] == "ledger" else encoding)

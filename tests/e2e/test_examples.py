@@ -284,7 +284,7 @@ def studying(clinic: Clinic, folder: Path, project: str) -> Iterator[tuple[subpr
 
     def decide(*words: str) -> Any:
         done = subprocess.run(
-            [sys.executable, "-m", "analyst_client.admin_command", "--json", *words],
+            [sys.executable, "-m", "analyst_client.admin.command", "--json", *words],
             env=common | {"CURATOR_SERVER": clinic.server.url, "CURATOR_TOKEN": token},
             capture_output=True,
             text=True,

@@ -16,7 +16,7 @@ from served_worlds import serve_world
 from support import World
 
 from analyst_client import AuthenticationError, CuratorAdmin, CuratorClient, PermissionDeniedError
-from analyst_client.admin_command import main as administer
+from analyst_client.admin.command import main as administer
 from analyst_client.http import sign_in as signing_in
 from curator_service.approvals.problems import SecondAdminNeeded
 from curator_service.identity.oidc.code_flow import Transaction
@@ -219,4 +219,4 @@ def test_one_person_to_whose_dashboard_the_provider_states_another_subject(
             with pytest.raises(SecondAdminNeeded, match="two applications"):
                 approvals.decide(proposal, at_the_dashboard("audra"), approve=True)
             with CuratorAdmin.sign_in(url, show=typing_as("audra")) as admin:
-                assert admin.approve(proposal).state == "approved"
+                assert admin.approve_proposal(proposal).state == "approved"

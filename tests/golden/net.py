@@ -26,7 +26,7 @@ from test_authorization import CALLERS, ROUTES, STRANGERS, Place, Route, ask_abo
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from analyst_client.admin_command import make_parser
+from analyst_client.admin.command import make_parser
 from curator_service.cli.main import app
 
 FOLDER = Path(__file__).parent

@@ -11,7 +11,7 @@ from scenes import Gate, assert_sound, await_job, kinds
 from support import TERMS, World, body, make_rows, open_population, open_world, problem
 from test_seal_and_recovery import account_for, restore
 
-from analyst_client import admin_command
+from analyst_client.admin import command as admin_command
 from curator_service.backup import write_backup
 from curator_service.identity.policy import Role
 from curator_service.kit.clock import timestamp

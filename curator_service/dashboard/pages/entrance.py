@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from curator_service.api.endpoint import Services
+from curator_service.api.context import Services
 from curator_service.dashboard.browser import ENTRY, PAGE_HEADERS, SESSION, Browser, own_address
 from curator_service.dashboard.page import FORM_TOKEN, TOKEN, go_to, respond
 from curator_service.dashboard.rendering import assets, render

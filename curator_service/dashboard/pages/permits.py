@@ -6,13 +6,11 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
-from curator_service.api.http import read_model
 from curator_service.approvals.repository import Proposal
 from curator_service.approvals.response_models import ProposalAnswer
-from curator_service.approvals.schemas import DecisionRequest
 from curator_service.approvals.service import ApprovalService
 from curator_service.dashboard import repository
-from curator_service.dashboard.page import PageContext, go_to, list_faults, page
+from curator_service.dashboard.page import PageContext, add_form, list_faults, page
 from curator_service.dashboard.pages.ledger import list_names, make_shown
 from curator_service.dashboard.pages.parts import NOTIONS, moment_of, parts_of, read_price, state_of
 from curator_service.datasets.service import DatasetService
@@ -21,9 +19,9 @@ from curator_service.kit.problems import NotFound, Problem
 from curator_service.ledger.chain.verification import PERMIT
 from curator_service.ledger.repository import Population
 from curator_service.ledger.service import LedgerService
+from curator_service.permits import acts
 from curator_service.permits.repository import Permit
 from curator_service.permits.response_models import PermitAnswer
-from curator_service.permits.schemas import PermitRequest
 from curator_service.permits.service import PermitService
 
 router = APIRouter(prefix="/admin")
@@ -86,18 +84,6 @@ def show_form(context: PageContext) -> Response:
     return _show_form(context, {})
 
 
-@router.post("/permits/ask")
-@page(Action.ASK_PERMIT)
-def ask(context: PageContext) -> Response:
-    """Ask for a permit, which somebody else grants or refuses."""
-    try:
-        asked = _read_request(context)
-        context.get(PermitService).ask(asked, asked.reason, context.principal)
-    except Problem as problem:
-        return _show_form(context, dict(context.entered), problem=problem)
-    return go_to("/admin/permits?done=asked")
-
-
 @router.get("/permits/{permit_id}")
 @page(Action.READ_PERMIT)
 def show_permit(context: PageContext, permit_id: str) -> Response:
@@ -123,32 +109,6 @@ def show_change(context: PageContext, permit_id: str) -> Response:
     """Show the form to ask for other terms."""
     permit = get_visible(context, permit_id)
     return _show_form(context, _entered_of(permit), permit)
-
-
-@router.post("/permits/{permit_id}/change")
-@page(Action.ASK_PERMIT, act=_describe("Change"))
-def change(context: PageContext, permit_id: str) -> Response:
-    """Ask for other terms; what only restricts holds at once."""
-    permit = get_visible(context, permit_id)
-    try:
-        asked = _read_request(context)
-        proposal = context.get(PermitService).ask(asked, asked.reason, context.principal, permit.id)
-    except Problem as problem:
-        return _show_form(context, dict(context.entered), permit, problem)
-    return go_to(f"/admin/permits/{permit.id}?done={'asked' if proposal.state == 'open' else 'restricted'}")
-
-
-@router.post("/permits/{permit_id}/end")
-@page(Action.END_PERMIT, act=_describe("End"))
-def end(context: PageContext, permit_id: str) -> Response:
-    """End a permit."""
-    permit = get_visible(context, permit_id)
-    try:
-        reason = read_model({"reason": context.text("reason")}, DecisionRequest).reason
-        context.get(PermitService).end(permit.id, reason, context.principal.id)
-    except Problem as problem:
-        return _show(context, permit, problem)
-    return go_to(f"/admin/permits/{permit.id}?done=ended")
 
 
 def get_visible(context: PageContext, permit_id: str) -> Permit:
@@ -200,21 +160,6 @@ def _show_form(
         people=people[:200],
         faults=[] if problem is None else list_faults(problem),
     )
-
-
-def _read_request(context: PageContext) -> PermitRequest:
-    """Read the form as the body of `/v1/permits` is read.
-
-    Raises
-    ------
-    RequestInvalid
-    """
-    asked: dict[str, Any] = {name: context.text(name) for name in ("project", "purpose", "legal_basis", "conditions")}
-    asked |= {name: _names(context.text(name)) for name in ("people", "datasets")}
-    asked |= {"reason": context.text("reason"), "limit": read_price(context)}
-    ends = context.text("expires_at")
-    asked["expires_at"] = f"{ends if ends.count(':') != 1 else ends + ':00'}Z" if ends else None
-    return read_model(asked, PermitRequest)
 
 
 def _entered_of(permit: Permit) -> dict[str, str]:
@@ -280,3 +225,42 @@ def _list_events(context: PageContext, permit: Permit, populations: dict[str, Po
             events.append(Event(proposal.decided_at, "the proposal was rejected", decider, proposal.decision, ""))
     # What was granted at once was asked for before.
     return sorted(events, key=lambda event: event.time, reverse=True)
+
+
+def _read_request(context: PageContext) -> dict[str, Any]:
+    """Return what the form states, as the members of a body."""
+    asked: dict[str, Any] = {name: context.text(name) for name in ("project", "purpose", "legal_basis", "conditions")}
+    asked |= {name: _names(context.text(name)) for name in ("people", "datasets")}
+    asked |= {"reason": context.text("reason"), "limit": read_price(context)}
+    ends = context.text("expires_at")
+    asked["expires_at"] = f"{ends if ends.count(':') != 1 else ends + ':00'}Z" if ends else None
+    return asked
+
+
+add_form(
+    router,
+    "/permits/ask",
+    acts.ask_permit,
+    read=_read_request,
+    done=lambda _: "/admin/permits?done=asked",
+    again=lambda context, problem: _show_form(context, dict(context.entered), problem=problem),
+)
+add_form(
+    router,
+    "/permits/{permit_id}/change",
+    acts.change_permit,
+    words=_describe("Change"),
+    read=_read_request,
+    done=lambda answer: f"/admin/permits/{answer.label}?done={'asked' if answer.state == 'open' else 'restricted'}",
+    again=lambda context, problem, permit_id: _show_form(
+        context, dict(context.entered), get_visible(context, permit_id), problem
+    ),
+)
+add_form(
+    router,
+    "/permits/{permit_id}/end",
+    acts.end_permit,
+    words=_describe("End"),
+    done=lambda answer: f"/admin/permits/{answer.id}?done=ended",
+    again=lambda context, problem, permit_id: _show(context, get_visible(context, permit_id), problem),
+)

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from fastapi import APIRouter, Response
 from markupsafe import Markup
 
-from curator_service.api.http import read_model
+from curator_service.approvals.acts import set_limit
 from curator_service.approvals.repository import OPEN
-from curator_service.approvals.schemas import LimitRequest
 from curator_service.approvals.service import ApprovalService
 from curator_service.dashboard import charts, repository
-from curator_service.dashboard.page import PageContext, go_to, list_faults, page
+from curator_service.dashboard.page import PageContext, add_form, list_faults, page
 from curator_service.dashboard.pages.parts import list_parts, read_price
 from curator_service.dashboard.precision import ROWS, expected_lengths
 from curator_service.datasets.service import DatasetService
@@ -83,18 +82,17 @@ def show_population(context: PageContext, name: str) -> Response:
     return _show(context, get_visible(context, name))
 
 
-@router.post("/populations/{name}/limit")
-@page(Action.SET_LIMIT, act="Change the limit of {name}")
-def set_limit(context: PageContext, name: str) -> Response:
-    """Lower the limit, or propose to raise it."""
-    population = get_visible(context, name)
-    try:
-        asked = read_model({"limit": read_price(context), "reason": context.text("reason")}, LimitRequest)
-        approvals = context.get(ApprovalService)
-        proposal = approvals.propose_limit(name, asked.limit.price, asked.reason, context.principal)
-    except Problem as problem:
-        return _show(context, population, problem)
-    return go_to(f"/admin/populations/{name}?done={'asked' if proposal.state == OPEN else 'restricted'}")
+add_form(
+    router,
+    "/populations/{population}/limit",
+    set_limit,
+    words="Change the limit of {population}",
+    read=lambda context: {"limit": read_price(context), "reason": context.text("reason")},
+    done=lambda answer: (
+        f"/admin/populations/{answer.population}?done={'asked' if answer.state == OPEN else 'restricted'}"
+    ),
+    again=lambda context, problem, population: _show(context, get_visible(context, population), problem),
+)
 
 
 def _show(context: PageContext, population: Population, problem: Problem | None = None) -> Response:

@@ -1,16 +1,16 @@
 """Proposals: what waits for a second person, with what would change, and what was decided."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from fastapi import APIRouter, Response
 
 from curator_service.api.http import read_model
+from curator_service.approvals import acts
 from curator_service.approvals.repository import ACCOUNT, OPEN, UNATTESTED, Proposal
 from curator_service.approvals.response_models import ProposalAnswer
-from curator_service.approvals.schemas import DecisionRequest, PopulationRequest
 from curator_service.approvals.service import ApprovalService, is_replacement
-from curator_service.dashboard.page import SEEN, PageContext, go_to, list_faults, page
+from curator_service.dashboard.page import SEEN, PageContext, add_form, go_to, list_faults, page, refuse
 from curator_service.dashboard.pages.ledger import list_names
 from curator_service.dashboard.pages.parts import read_price
 from curator_service.identity.policy import Action
@@ -86,18 +86,22 @@ def show_population_form(context: PageContext) -> Response:
     return context.render("population_form.html", entered={}, faults=[])
 
 
-@router.post("/proposals/population")
-@page(Action.SET_LIMIT, act="Propose a budget")
-def propose_population(context: PageContext) -> Response:
-    """Propose to give people a budget, which another privacy officer decides."""
+def _read_population(context: PageContext) -> dict[str, Any]:
     asked = {name: context.text(name) for name in ("name", "reason", "adjacency", "accountant")}
-    try:
-        read = read_model(asked | {"limit": read_price(context)}, PopulationRequest)
-        context.get(ApprovalService).propose_population(read.name, read, read.reason, context.principal)
-    except Problem as problem:
-        faults = list_faults(problem)
-        return context.render("population_form.html", int(problem.status), entered=context.entered, faults=faults)
-    return go_to("/admin/proposals?done=asked")
+    return asked | {"limit": read_price(context)}
+
+
+add_form(
+    router,
+    "/proposals/population",
+    acts.propose_population,
+    words="Propose a budget",
+    read=_read_population,
+    done=lambda _: "/admin/proposals?done=asked",
+    again=lambda context, problem: context.render(
+        "population_form.html", int(problem.status), entered=context.entered, faults=list_faults(problem)
+    ),
+)
 
 
 def _describe_approval(context: PageContext, proposal_id: str) -> tuple[str, list[tuple[str, str]]]:
@@ -124,37 +128,34 @@ def _describe_approval(context: PageContext, proposal_id: str) -> tuple[str, lis
 @router.post("/proposals/{proposal_id}/approve")
 @page(Action.SET_LIMIT, act=_describe_approval)
 def approve(context: PageContext, proposal_id: str) -> Response:
-    """Approve what somebody else proposed."""
-    return _decide(context, proposal_id, is_approved=True)
-
-
-@router.post("/proposals/{proposal_id}/reject")
-@page(Action.SET_LIMIT)
-def reject(context: PageContext, proposal_id: str) -> Response:
-    """Reject a proposal, or take it back."""
-    return _decide(context, proposal_id, is_approved=False)
-
-
-@router.post("/proposals/{proposal_id}/withdraw")
-@page(Action.WITHDRAW)
-def withdraw(context: PageContext, proposal_id: str) -> Response:
-    """Take back what one has asked for."""
-    context.get(ApprovalService).withdraw(proposal_id, context.principal)
-    return go_to("/admin/permits?done=withdrawn")
-
-
-def _decide(context: PageContext, proposal_id: str, *, is_approved: bool) -> Response:
+    """Approve what somebody else proposed, as it was seen."""
     try:
-        reason = read_model({"reason": context.text("reason")}, DecisionRequest).reason
-        seen = context.text(SEEN) if is_approved else None
-        context.get(ApprovalService).decide(
-            proposal_id, context.principal, approve=is_approved, reason=reason, seen=seen
-        )
-    except NotFound:
-        raise
+        reason = read_model({"reason": context.text("reason")}, cast(Any, acts.approve_proposal.body)).reason
+        seen, approvals = context.text(SEEN), context.get(ApprovalService)
+        approvals.decide(proposal_id, context.principal, approve=True, reason=reason, seen=seen)
     except Problem as problem:
-        return _show(context, problem)
-    return go_to(f"/admin/proposals?done={'approved' if is_approved else 'rejected'}")
+        return _show_again(context, problem)
+    return go_to("/admin/proposals?done=approved")
+
+
+add_form(
+    router,
+    "/proposals/{proposal_id}/reject",
+    acts.reject_proposal,
+    done=lambda _: "/admin/proposals?done=rejected",
+    again=lambda context, problem, proposal_id: _show_again(context, problem),
+)
+add_form(
+    router,
+    "/proposals/{proposal_id}/withdraw",
+    acts.withdraw_proposal,
+    done=lambda _: "/admin/permits?done=withdrawn",
+    again=lambda context, problem, proposal_id: refuse(context, problem),
+)
+
+
+def _show_again(context: PageContext, problem: Problem) -> Response:
+    return refuse(context, problem) if isinstance(problem, NotFound) else _show(context, problem)
 
 
 def _show(context: PageContext, problem: Problem | None = None) -> Response:

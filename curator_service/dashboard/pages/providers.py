@@ -5,7 +5,7 @@ from datetime import timedelta
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from curator_service.api.endpoint import Services
+from curator_service.api.context import Services
 from curator_service.dashboard.browser import SESSION, SIGN_IN, Browser, own_address
 from curator_service.dashboard.page import PageContext, go_to, page, respond, set_sign_in
 from curator_service.dashboard.pages.entrance import say, serve

@@ -2,12 +2,13 @@
 
 from fastapi import APIRouter, Response
 
-from curator_service.dashboard.page import PageContext, go_to, page
+from curator_service.dashboard.page import PageContext, add_form, page, refuse
 from curator_service.dashboard.pages.parts import moment_of
 from curator_service.identity.policy import Action
 from curator_service.identity.repository import TokenRecord, sort_roles
 from curator_service.identity.service import IdentityError
 from curator_service.kit.problems import NotFound
+from curator_service.register.acts import revoke_token
 
 router = APIRouter(prefix="/admin")
 PAGE = 50
@@ -49,15 +50,14 @@ def _describe_revocation(context: PageContext, token_id: str) -> tuple[str, list
     return f"Revoke the token {token.id}", [("of", token.principal.name), ("since", token.created_at)]
 
 
-@router.post("/tokens/{token_id}/revoke")
-@page(Action.REVOKE, act=_describe_revocation)
-def revoke(context: PageContext, token_id: str) -> Response:
-    """Revoke a token; sessions that began with it end."""
-    try:
-        context.services.identity.revoke_token_over_http(token_id, context.principal)
-    except IdentityError:
-        raise NotFound("There is no token of this id that could be revoked.") from None
-    return go_to("/admin/tokens?done=revoked")
+add_form(
+    router,
+    "/tokens/{token_id}/revoke",
+    revoke_token,
+    words=_describe_revocation,
+    done=lambda _: "/admin/tokens?done=revoked",
+    again=lambda context, problem, token_id: refuse(context, problem),
+)
 
 
 def _state(token: TokenRecord, now: str) -> str:

@@ -9,7 +9,7 @@ from test_client_survival import table_of
 from test_refined_posterior import MU, refinement_of
 
 import analyst_client as ac
-from analyst_client.admin_listing import Listing
+from analyst_client.admin.listing import Listing
 from analyst_client.error_base import CuratorError
 from analyst_client.kinds.gram.examples import QUOTE
 from analyst_client.planning.refining import RefinementQuote

@@ -206,4 +206,4 @@ def test_an_old_account_out_of_a_cache_is_no_fork() -> None:
 )
 def test_administration_takes_no_page_for_an_answer(answer: httpx.Response) -> None:
     with listening(answer) as (_, url), CuratorAdmin(url, TOKEN) as admin, pytest.raises(CuratorError):
-        admin.populations()
+        admin.list_populations()

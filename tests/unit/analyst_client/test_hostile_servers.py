@@ -1,5 +1,6 @@
 """A hostile server against ``curator-admin``: its text commands no terminal and no spreadsheet, nor passes as done."""
 
+import argparse
 import io
 import json
 import re
@@ -9,9 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
-from analyst_client import admin_command
 from analyst_client.admin import CuratorAdmin
-from analyst_client.admin_listing import write_csv
+from analyst_client.admin import command as admin_command
+from analyst_client.admin.listing import write_csv
 from analyst_client.schema.administration import Spent
 from analyst_client.schema.amounts import Amount
 
@@ -43,11 +44,10 @@ def run(monkeypatch: pytest.MonkeyPatch, answer: Any, *words: str, status: int =
         assert request.url.host == "127.0.0.1"
         return sent
 
-    def make(url: str, token: str) -> CuratorAdmin:
-        return CuratorAdmin(url, token, transport=httpx.MockTransport(respond))
+    def enter(options: argparse.Namespace) -> CuratorAdmin:
+        return CuratorAdmin(options.server, SECRET, transport=httpx.MockTransport(respond))
 
-    monkeypatch.setattr(admin_command, "CuratorAdmin", make)
-    monkeypatch.setenv("CURATOR_TOKEN", SECRET)
+    monkeypatch.setattr(admin_command, "_enter", enter)
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         code = admin_command.main(["--server", "http://127.0.0.1:1", *words])

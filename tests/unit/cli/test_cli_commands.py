@@ -94,13 +94,13 @@ def test_the_whole_way_in_json(cli: Cli) -> None:
     assert token["token"].startswith(f"cur_{token['id']}_")
     assert [t["name"] for t in cli.json("tokens", "list")] == ["ada"]
     granted = cli.json("permits", "grant", "ada", "cohort")
-    assert granted == {"permit": granted["permit"], "analyst": "ada", "dataset": "cohort"}
-    shown = cli.json("permits", "show", granted["permit"])
+    shown = cli.json("permits", "show", granted["id"])
+    assert shown == granted
     assert cli.json("permits", "list") == [shown]
     assert (shown["people"], shown["datasets"], shown["ended_at"]) == (["ada"], ["cohort"], None)
-    assert cli.json("permits", "revoke", "ada", "cohort")["permit"] == granted["permit"]
-    assert cli.json("permits", "show", granted["permit"])["ended_at"]
-    assert cli.json("tokens", "revoke", token["id"])["revoked"] is True
+    assert cli.json("permits", "revoke", "ada", "cohort")["id"] == granted["id"]
+    assert cli.json("permits", "show", granted["id"])["ended_at"]
+    assert cli.json("tokens", "revoke", token["id"])["revoked_at"]
     assert cli.json("tokens", "list")[0]["revoked_at"]
     assert [entry["kind"] for entry in cli.json("ledger", "show", "village")["entries"]] == [
         "open", "dataset", "permit", "permit",
@@ -121,18 +121,18 @@ def test_a_proposal_is_shown_beside_what_holds_and_taken_back(full: tuple[Cli, W
         token = cli.json("tokens", "create", who, "--role", role)["token"]
         desks.append(Cli(cli.folder, cli.environment | {"CURATOR_TOKEN": token}))
     ada, ben, olga = desks
-    asked = ada.json("permits", "ask", str(cli.folder / "terms.json"), "--permit", permit)["id"]
+    asked = ada.json("permits", "change", permit, str(cli.folder / "terms.json"))["id"]
     shown = cli.json("proposals", "show", asked)
     assert (shown["proposer"], shown["decider"]) == ("ada", None)
     assert (shown["before"]["people"], shown["terms"]["people"]) == (["ada"], ["ada", "ben"])
     row = next(line for line in cli.run("proposals", "show", asked).stdout.splitlines() if "people" in line)
     assert re.search(r"ada +│ +ada, ben", row)
     assert "no proposal" in ben.error("proposals", "withdraw", asked)
-    assert ada.json("proposals", "withdraw", asked, "--reason", "not yet")[0]["state"] == "withdrawn"
+    assert ada.json("proposals", "withdraw", asked, "--reason", "not yet")["state"] == "withdrawn"
     assert [act["kind"] for act in cli.json("ledger", "register", "--limit", "1000")][-2:] == [
         "proposed", "proposal-withdrawn",
     ]  # fmt: skip
-    raised = olga.json("limits", "set", "town", "--mu", "2", "--reason", "more")[0]["id"]
+    raised = olga.json("limits", "set", "town", "--mu", "2", "--reason", "more")["id"]
     assert set(cli.json("proposals", "show", raised)["amounts"]) == {"from", "to", "spent_and_held"}
     assert "spent and held" in cli.run("proposals", "show", raised).stdout
     assert "no proposal" in cli.error("proposals", "show", f"prp_{'0' * 24}")
@@ -146,7 +146,7 @@ def test_what_may_still_be_used_is_said_where_something_ends(full: tuple[Cli, Wo
     cli.run("permits", "grant", "ada", "cohort")
     said = " ".join(cli.run("permits", "end", permit, "--reason", "over").stdout.split())
     assert "ada may still use cohort by prm_" in said
-    assert "still" not in cli.run("permits", "revoke", "ada", "cohort").stdout
+    assert "may still" not in cli.run("permits", "revoke", "ada", "cohort").stdout
     assert "ended at" in cli.error("permits", "end", permit, "--reason", "over again")
 
 
@@ -224,7 +224,7 @@ def test_rows_like_another_population_s_take_two_admins(full: tuple[Cli, World])
     assert "another privacy officer" in one.error("proposals", "approve", proposal)
     assert "rows of other people" in cli.run("proposals", "list").stdout
     assert [p["state"] for p in cli.json("proposals", "list")] == ["open"]
-    assert other.json("proposals", "approve", proposal)[0]["state"] == "approved"
+    assert other.json("proposals", "approve", proposal)["state"] == "approved"
     assert cli.json("datasets", "add", *files)["name"] == "twins"
     assert [e["kind"] for e in cli.json("ledger", "show", "valley")["entries"]] == [
         "open", "dataset", "refusal", "refusal", "confirmation", "dataset",
@@ -259,15 +259,15 @@ def test_verification_of_a_broken_chain_ends_with_1(full: tuple[Cli, World]) -> 
 
 ERRORS: dict[str, tuple[list[str], str, int]] = {
     "population twice": (["populations", "create", "town", "--adjacency", "add_remove", *BUDGET], "exists", 1),
-    "no budget": (POPULATION, "state the budget once", 1),
-    "two budgets": ([*POPULATION, *BUDGET, "--mu", "1"], "state the budget once", 1),
+    "no budget": (POPULATION, "state the price as epsilon with delta, or as mu, or as rho", 1),
+    "two budgets": ([*POPULATION, *BUDGET, "--mu", "1"], "state the price as epsilon with delta, or", 1),
     "epsilon without delta": ([*POPULATION, "--epsilon", "1"], "state the budget once", 1),
-    "budget 0": ([*POPULATION, "--mu", "0"], "positive", 1),
-    "budget negative": ([*POPULATION, "--rho", "-1"], "positive", 1),
-    "budget NaN": ([*POPULATION, "--mu", "nan"], "positive", 1),
-    "budget infinite": ([*POPULATION, "--mu", "inf"], "positive", 1),
+    "budget 0": ([*POPULATION, "--mu", "0"], "--mu: Input should be greater than 0", 1),
+    "budget negative": ([*POPULATION, "--rho", "-1"], "--rho: Input should be greater than 0", 1),
+    "budget NaN": ([*POPULATION, "--mu", "nan"], "--mu: Input should be a finite", 1),
+    "budget infinite": ([*POPULATION, "--mu", "inf"], "--mu: Input should be a finite", 1),
     "budget too small": ([*POPULATION, "--mu", "1e-9"], "budget", 1),
-    "budget too large": ([*POPULATION, "--mu", "1e9"], "budget", 1),
+    "budget too large": ([*POPULATION, "--mu", "1e9"], "--mu: Input should be less than", 1),
     "delta 0": ([*POPULATION, "--epsilon", "1", "--delta", "0"], "delta", 1),
     "delta 1": ([*POPULATION, "--epsilon", "1", "--delta", "1"], "delta", 1),
     "delta NaN": ([*POPULATION, "--epsilon", "1", "--delta", "nan"], "delta", 1),
@@ -289,8 +289,8 @@ ERRORS: dict[str, tuple[list[str], str, int]] = {
     "missing file": (["datasets", "add", "nothing.toml", "nothing.csv"], "does not exist", 2),
     "unknown role": (["tokens", "create", "x", "--role", "king"], "role", 2),
     "another role": (["tokens", "create", "ada", "--role", "auditor"], "a token changes none", 1),
-    "days 0": (["tokens", "create", "ada", "--role", "analyst", "--days", "0"], "3650 days", 1),
-    "days beyond": (["tokens", "create", "ada", "--role", "analyst", "--days", "99999999999"], "3650 days", 1),
+    "days 0": (["tokens", "create", "ada", "--role", "analyst", "--days", "0"], "--days", 2),
+    "days beyond": (["tokens", "create", "ada", "--role", "analyst", "--days", "99999999999"], "--days", 2),
     "token without a name": (["tokens", "create", "", "--role", "analyst"], "name", 1),
     "token of a name of 64 letters": (["tokens", "create", "a" * 64, "--role", "analyst"], "name", 1),
     "unknown token": (["tokens", "revoke", "0000"], "no token '0000'", 1),

@@ -99,7 +99,7 @@ def test_a_large_delta_is_opened_only_by_whoever_says_so(tmp_path: Path) -> None
     assert status == 1
     assert "a row may be published as it is, with a probability of up to 0.1" in said
     assert "--accept-large-delta" in said
-    view = [*LARGE[:5], "--mu", "1", "--delta", "0.1"]
+    view = [*LARGE[:5], "--mu", "1", "--view-delta", "0.1"]
     assert run(*view, **place)[0] == 1
     assert run(*LARGE, "--accept-large-delta", **place)[0] == 0
     usual = ["populations", "create", "town", *LARGE[3:-1]]

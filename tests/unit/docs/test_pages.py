@@ -27,7 +27,7 @@ import typer
 import analyst_client
 import curator_service
 from analyst_client import CuratorClient, LogisticRegression, PurchasePlan, verify
-from analyst_client.admin_command import make_parser
+from analyst_client.admin.command import make_parser
 from curator_service.cli.main import app
 
 ROOT = Path(__file__).resolve().parents[3]

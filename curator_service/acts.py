@@ -1,0 +1,12 @@
+"""Every act of the curator, by the slice that declares it."""
+
+from curator_service.api.acts import Acts
+from curator_service.approvals.acts import acts as approvals
+from curator_service.datasets.acts import acts as datasets
+from curator_service.evidence.acts import acts as evidence
+from curator_service.ledger.acts import acts as ledger
+from curator_service.permits.acts import acts as permits
+from curator_service.register.acts import acts as register
+from curator_service.releases.request_acts import acts as releases
+
+SLICES: tuple[Acts, ...] = (releases, datasets, ledger, approvals, permits, register, evidence)

@@ -1,0 +1,226 @@
+"""Answers of acts on a terminal: a table of each list, and a line for each member of one thing."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import typer
+from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
+from rich.table import Table
+
+from curator_service.api.acts import Act
+from curator_service.approvals.repository import ACCOUNT, ROWS
+from curator_service.cli.common import emit, err, escape, out
+from curator_service.ledger.response_models import AccountModel, SealAnswer
+from curator_service.ledger.schemas import SPENT_NOTE
+from curator_service.permits.response_models import EndedPermitAnswer
+from curator_service.privacy.accountant import ACCOUNTANTS
+from curator_service.privacy.conversions import UNITS_PER_ONE
+from curator_service.register.response_models import NewTokenAnswer
+
+Names = Mapping[str, str]
+Columns = Mapping[str, Callable[[Any, Names], object]]
+"""The cells of a row by their heads, of a thing that is listed and names of principals by their ids."""
+_RIGHT = {"limit", "spent", "share", "limit ε", "spent ε", "fits ε", "delta", "amount"}
+
+
+def show(act: Act, answer: Any, names: Callable[[], Names], *, as_json: bool) -> None:
+    """Print the answer of an act, for a program or for a person; a curator that is sealed ends the command with 1."""
+    content = answer if isinstance(answer, Mapping) else answer.__dict__
+    items = act.answer.items if act.answer is not None else answer.items
+    if as_json:
+        emit(content[items] if items else answer, as_json=True, table="")
+    elif items:
+        out.print(_list(act.words, content[items], names()))
+    elif "accountant" in content:
+        out.print(_list("populations list", [AccountModel.model_construct(**content)], {}))
+        if "entries" in content:
+            out.print(_list(act.words, content["entries"], names()))
+    elif isinstance(answer, NewTokenAnswer):
+        roles = ", ".join(answer.roles) + (", only to look" if answer.read_only else "")
+        err.print(f"token {answer.id} of {answer.name} ({roles}), valid until {answer.expires_at}; it is shown once:")
+        typer.echo(answer.token)
+    elif act.words in SAID:
+        told = SAID[act.words].format(**{name: _write(value) for name, value in content.items()})
+        out.print(told, soft_wrap=True)
+    else:
+        out.print(_describe(act, to_jsonable_python(content)))
+    if not as_json:
+        for use in answer.still_usable if isinstance(answer, EndedPermitAnswer) else ():
+            until = f"; from {use.expires_at} on only to read" if use.expires_at else ""
+            by = f"{use.permit} ({use.project or 'no project'})"
+            out.print(escape(f"{use.analyst} may still use {use.dataset} by {by}{until}"), soft_wrap=True)
+    if isinstance(answer, SealAnswer) and answer.sealed:
+        raise typer.Exit(1)
+
+
+def _list(words: str, found: Iterable[Any], names: Names) -> Table:
+    """Return a table with a line for each thing."""
+    table = Table(title=words, caption=_caption(found) if words == "populations list" else None)
+    for head in COLUMNS[words]:
+        table.add_column(head, no_wrap=head in {"id", *_RIGHT}, justify="right" if head in _RIGHT else "left")
+    for one in found:
+        table.add_row(*(_write(cell(one, names)) for cell in COLUMNS[words].values()))
+    return table
+
+
+def _describe(act: Act, content: Mapping[str, Any]) -> Table:
+    """Return a table with a line for each member; of a change, what holds now beside what is asked."""
+    before, asked = content.get("before") or {}, content.get("terms") or {}
+    amounts = content.get("amounts") or {}
+    if len(content) == 1 and isinstance(next(iter(content.values())), Mapping):
+        (content,) = content.values()
+    heads = ("", "now", "asked") if asked or amounts else ("", "")
+    table = Table(*heads, title=act.words, show_header=len(heads) > 2)
+    for name, value in content.items():
+        if name not in {"before", "terms", "amounts", "still_usable"} and value not in (None, ""):
+            table.add_row(name.replace("_", " "), *[""] * (len(heads) - 2), _write(value))
+    for name in dict.fromkeys((*asked, *before)):
+        table.add_row(name.replace("_", " "), _write(before.get(name)), _write(asked.get(name)))
+    if amounts:
+        table.add_row("limit", _write(amounts["from"]), _write(amounts["to"]))
+        table.add_row("spent and held", _write(amounts["spent_and_held"]), "")
+    return table
+
+
+def _write(value: Any) -> str:
+    """Return a value as text that a terminal shows as it is."""
+    if isinstance(value, BaseModel):
+        value = value.model_dump(mode="json")
+    if isinstance(value, Mapping) and "units" in value:
+        epsilon = "∞" if value["epsilon"] is None else f"{value['epsilon']:.4g}"
+        return f"{value['units']} units, ε {epsilon} at δ {value['delta']:g}"
+    if isinstance(value, Mapping):
+        return escape(", ".join(f"{name} = {one!r}" for name, one in value.items() if one is not None))
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_write, value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return escape("" if value is None else str(value))
+
+
+def _units(units: int, account: AccountModel) -> str:
+    return f"{units / UNITS_PER_ONE:.5g} {ACCOUNTANTS[account.accountant].symbol}"
+
+
+def _epsilon(amount: Any) -> str:
+    return "inf" if amount.epsilon is None else f"{amount.epsilon:.4g}"
+
+
+def _caption(found: Iterable[AccountModel]) -> str:
+    lowered = [
+        f"{one.population} {_units(int(one.highest_limit.units), one)}, ε {_epsilon(one.highest_limit)}"
+        for one in found
+        if one.highest_limit.units != one.limit.units
+    ]
+    said = "; ".join(lowered)
+    return SPENT_NOTE + (f" The guarantee is that of the highest limit there ever was: {said}" if lowered else "")
+
+
+def _spent(one: AccountModel) -> int:
+    return int(one.posted.units) + int(one.pending.units)
+
+
+def _member(name: str) -> Callable[[Any, Names], object]:
+    return lambda one, _: one.get(name) if isinstance(one, Mapping) else getattr(one, name)
+
+
+def _day(name: str) -> Callable[[Any, Names], object]:
+    return lambda one, _: (getattr(one, name) or "")[:10]
+
+
+def _minute(one: Mapping[str, Any], _: Names) -> str:
+    return one["time"][2:16].replace("T", " ")  # type: ignore[no-any-return]
+
+
+def _what(one: Any, _: Names) -> str:
+    return {ACCOUNT: "the limit", ROWS: "rows of other people"}.get(one.scope, f"{one.scope} {one.label}")
+
+
+def _may(one: Any, _: Names) -> str:
+    return ", ".join(one.roles) + (", only to look" if one.read_only else "")
+
+
+def _limit(name: str) -> Callable[[Any, Names], object]:
+    def cell(one: Any, _: Names) -> str:
+        units = getattr(one, name) if one.scope in {ACCOUNT, "analyst", "project"} else None
+        return "" if units is None else f"{int(units) / UNITS_PER_ONE:.6g}"
+
+    return cell
+
+
+SAID = {
+    "permits grant": "{people} may use {datasets}: {id}",
+    "permits revoke": "took it back: {id} has {datasets} now",
+    "permits end": "ended {id}",
+    "principals appoint": "{name} is {roles} from now on",
+    "tokens revoke": "revoked {id}",
+    "keys rotate": "{key_id} signs from now on; start the curator again, and keep a copy of its file with your secrets",
+    "ledger begin-anchor": "the anchor in {anchor} begins with the ledger as it stands; what left before is not in it",
+}
+"""What a command says of its answer in one line."""
+COLUMNS: Mapping[str, Columns] = {
+    "populations list": {
+        "population": _member("population"),
+        "limit": lambda one, _: _units(int(one.limit.units), one),
+        "spent": lambda one, _: f"{_spent(one) / UNITS_PER_ONE:.5g}",
+        "share": lambda one, _: f"{one.share_spent:.1%}",
+        "limit ε": lambda one, _: _epsilon(one.limit),
+        "spent ε": lambda one, _: _epsilon(ACCOUNTANTS[one.accountant].spent(_spent(one), one.delta)),
+        "fits ε": lambda one, _: _epsilon(one.remaining),
+        "delta": lambda one, _: f"{one.delta:g}",
+    },
+    "proposals list": {
+        "id": _member("id"),
+        "population": _member("population"),
+        "what": _what,
+        "limit": _limit("limit_units"),
+        "was": _limit("from_units"),
+        "state": _member("state"),
+        "reason": _member("reason"),
+    },
+    "permits list": {
+        "id": _member("id"),
+        "project": _member("project"),
+        "people": _member("people"),
+        "datasets": _member("datasets"),
+        "until": lambda one, _: f"ended {one.ended_at}" if one.ended_at else one.expires_at or "no end",
+    },
+    "principals list": {
+        "name": _member("name"),
+        "roles": _member("roles"),
+        "shown as": _member("shown_name"),
+        "signs in at": lambda one, _: one.issuer or "the curator",
+    },
+    "tokens list": {
+        "id": _member("id"),
+        "name": _member("name"),
+        "may act as": _may,
+        "created": _day("created_at"),
+        "used": _day("last_used_at"),
+        "expires": _day("expires_at"),
+        "revoked": _day("revoked_at"),
+    },
+    "ledger show": {
+        "#": _member("sequence"),
+        "UTC": _minute,
+        "kind": _member("kind"),
+        "who": lambda one, names: names.get(one["actor"], one["actor"]),
+        "what": _member("dataset"),
+        "amount": lambda one, _: f"{int(one['units']) / UNITS_PER_ONE:.5g}" if int(one["units"]) else "",
+    },
+    "ledger register": {
+        "#": _member("sequence"),
+        "UTC": _minute,
+        "act": _member("kind"),
+        "by": lambda one, names: names.get(one["actor"], one["actor"]),
+        "of whom": lambda one, _: one.get("name") or one.get("holder"),
+        "what": lambda one, _: one.get("roles") or one.get("scopes"),
+    },
+    "keys list": {
+        "key": _member("key_id"),
+        "public key": _member("public_key"),
+        "since": _member("created_at"),
+        "endorsed by": lambda one, _: one.previous or "nobody: it is the first",
+    },
+}
