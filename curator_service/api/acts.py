@@ -168,6 +168,8 @@ class Act:
         Of a body.
     headers : tuple of dict
         Of a request, for the OpenAPI document.
+    has_page : bool
+        Whether the dashboard makes a page with its form; an act without it may have a page of its own there.
     in_file : bool
         Whether commands take the body as a file of JSON.
     is_sealed : bool
@@ -193,6 +195,7 @@ class Act:
     asks: str = ""
     example: Mapping[str, Any] | None = None
     headers: tuple[Mapping[str, Any], ...] = ()
+    has_page: bool = False
     in_file: bool = False
     is_sealed: bool = True
     makes: bool = False
