@@ -251,6 +251,11 @@ class Act:
         title = "".join(map(str.capitalize, self.name.split("_"))) + "Request"
         return create_model(title, __config__=STRICT, __doc__=f"{self.line}.", **fields)
 
+    @property
+    def about(self) -> str:
+        """What more there is to say of it."""
+        return inspect.cleandoc(self.do.__doc__ or "").partition("\n")[2].strip().replace("\n", " ")
+
     def read(self, call: "Call") -> dict[str, Any]:
         """Return the parameters that stand in the query or the body of a call.
 

@@ -56,7 +56,7 @@ def add_act(router: APIRouter, act: Act) -> None:
         act,
         words=act.line,
         read=partial(_read, act),
-        done=lambda _: f"/admin{address}?done=done",
+        done=lambda answer: f"/admin{address}?done={'asked' if getattr(answer, 'state', '') == 'open' else 'done'}",
         again=lambda context, problem: _show(act, context, problem),
     )
 
