@@ -38,6 +38,9 @@ from analyst_client.schema.columns import Column, Term
 if TYPE_CHECKING:
     import pandas as pd
 
+Releases = Release | Sequence[Release]
+Features = Sequence[str] | None
+Rows = float | Sequence[float] | None
 GLANCE = (
     *("r_squared", "adj_r_squared", "r_squared_low", "r_squared_high", "sigma"),
     *("statistic", "p_value", "df", "df_residual", "nobs", "identification"),
@@ -132,11 +135,11 @@ class Fit(Estimator, ABC):
 
     def fit(
         self,
-        releases: Refinement | Release | Sequence[Release],
+        releases: Refinement | Releases,
         target: str | None = None,
         *,
-        features: Sequence[str] | None = None,
-        rows: float | Sequence[float] | None = None,
+        features: Features = None,
+        rows: Rows = None,
     ) -> Self:
         """Fit on a release, on several that tell of the same terms, each weighted by its noise; or on a refinement.
 
@@ -187,13 +190,7 @@ class Fit(Estimator, ABC):
             self._fit_refinement(releases)
         return self
 
-    def _fit_releases(
-        self,
-        releases: Release | Sequence[Release],
-        target: str | None,
-        features: Sequence[str] | None,
-        rows: float | Sequence[float] | None,
-    ) -> None:
+    def _fit_releases(self, releases: Releases, target: str | None, features: Features, rows: Rows) -> None:
         """Set all attributes. Raise `ValueError` where the model is for refinements alone."""
         raise NotImplementedError
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError, EstimationWarning
-from analyst_client.estimators.base import Fit, coded_rows
+from analyst_client.estimators.base import Features, Fit, Releases, Rows, coded_rows
 from analyst_client.estimators.plausibility import check_plausible
 from analyst_client.estimators.warn import warn_caller
 from analyst_client.inference.agreement import HeterogeneityTest, SiteError, heterogeneity_test, site_error
@@ -34,7 +34,6 @@ from analyst_client.inference.results import Identification, Solution, TargetRes
 from analyst_client.inference.score import ConfidenceSet
 from analyst_client.inference.summary import number, p_text
 from analyst_client.kinds.gram.design import map_rows
-from analyst_client.kinds.gram.release import Release
 from analyst_client.level import takes_level
 from analyst_client.schema.columns import Term, stored_columns
 
@@ -80,13 +79,7 @@ class LinearFit(Fit):
     def _solve(self, equations: Equations) -> Solution:
         """Solve the equations of one target, and set the attributes of the fit."""
 
-    def _fit_releases(
-        self,
-        releases: Release | Sequence[Release],
-        target: str | None,
-        features: Sequence[str] | None,
-        rows: float | Sequence[float] | None,
-    ) -> None:
+    def _fit_releases(self, releases: Releases, target: str | None, features: Features, rows: Rows) -> None:
         pooled = pool(releases, target, rows, features)
         for equations in pooled:
             check_plausible(equations)

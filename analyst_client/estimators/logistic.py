@@ -1,7 +1,7 @@
 """Logistic regression from second-order statistics: scaled least squares, shrunk by what the noise is known to be."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, ClassVar
 
@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError, EstimationWarning
+from analyst_client.estimators.base import Features, Releases, Rows
 from analyst_client.estimators.generalized import CASES_PER_TERM, GeneralizedFit, separation_warnings
 from analyst_client.estimators.linalg import invert_symmetric
 from analyst_client.estimators.linear import LinearFit
@@ -24,7 +25,6 @@ from analyst_client.inference.results import Solution, TargetResults
 from analyst_client.inference.shrinkage import WienerFilter
 from analyst_client.inference.summary import number, p_columns
 from analyst_client.kinds.gram.design import code
-from analyst_client.kinds.gram.release import Release
 from analyst_client.refinement.refinement import Refinement
 from analyst_client.schema.columns import Column, Term
 
@@ -180,13 +180,7 @@ class LogisticRegression(GeneralizedFit):
     spread_: float
     linear_: ShrunkProjection
 
-    def _fit_releases(
-        self,
-        releases: Release | Sequence[Release],
-        target: str | None,
-        features: Sequence[str] | None,
-        rows: float | Sequence[float] | None,
-    ) -> None:
+    def _fit_releases(self, releases: Releases, target: str | None, features: Features, rows: Rows) -> None:
         first = as_releases(releases)[0]
         if target is None and len(first.targets) > 1:
             raise ValueError(f"the release has several targets: say which of {', '.join(first.target_names)}")

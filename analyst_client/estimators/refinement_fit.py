@@ -1,17 +1,16 @@
 """Columns, terms and coefficients in raw units, for every estimator on a refinement."""
 
 import re
-from collections.abc import Sequence, Sized
+from collections.abc import Sized
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from analyst_client.arrays import FloatArray
-from analyst_client.estimators.base import Fit
+from analyst_client.estimators.base import Features, Fit, Releases, Rows
 from analyst_client.inference.base import Results
 from analyst_client.inference.heads import spent_text, stated
-from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.score.release import ScoreRelease
 from analyst_client.refinement.frame import Frame
 from analyst_client.refinement.refinement import Refinement
@@ -42,13 +41,7 @@ class RefinementFit(Fit):
     spent_: str
     cut_columns_: dict[str, str]
 
-    def _fit_releases(
-        self,
-        releases: Release | Sequence[Release],
-        target: str | None,
-        features: Sequence[str] | None,
-        rows: float | Sequence[float] | None,
-    ) -> None:
+    def _fit_releases(self, releases: Releases, target: str | None, features: Features, rows: Rows) -> None:
         raise ValueError(f"a {type(self).__name__} is fitted on what client.refine(…, family={self._family!r}) returns")
 
     def _take(self, refinement: Refinement) -> tuple[tuple[Term, ...], FloatArray | None]:

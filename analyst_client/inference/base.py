@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple, NoReturn, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -277,25 +277,14 @@ class Points(Results):
         return self._solved
 
     @property
-    def told(self) -> NoReturn:
+    def told(self) -> Any:
         """Raise `EstimationError` with the reason."""
+        return self._untold()
+
+    def _untold(self, *args: Any, **options: Any) -> Any:
         raise EstimationError(self.untold)
 
-    def covariance_of(self, contrasts: FloatArray) -> FloatArray:
-        """Raise `EstimationError`."""
-        return self.told
-
-    def contrast_sets(self, contrasts: FloatArray, offsets: FloatArray, level: float) -> list[ConfidenceSet]:
-        """Raise `EstimationError`."""
-        return self.told
-
-    def test(self, contrasts: FloatArray, values: FloatArray) -> TestResult:
-        """Raise `EstimationError`."""
-        return self.told
-
-    def quantile(self, level: float) -> float:
-        """Raise `EstimationError`."""
-        return self.told
+    covariance_of = contrast_sets = test = quantile = _untold
 
 
 def shifted(sets: Iterable[ConfidenceSet], offsets: Iterable[float]) -> list[ConfidenceSet]:
