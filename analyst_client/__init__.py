@@ -1,5 +1,9 @@
 """Request noisy sufficient statistics of a curator's data, and fit regressions on them locally.
 
+Here are the names that most analyses need. Modules have these and the others: `kinds` (requests, quotes, releases),
+`estimators`, `terms`, `analyses`, `inference` (estimates, priors), `refinement`, `planning`, `plots`, `schema`
+(datasets, budgets, permits), `ledger`, `curators` and `errors`.
+
 >>> from analyst_client import AdaSSP, Release
 >>> release = Release.from_arrays([[3.0, 0.0], [0.0, 2.0]], [[1.5], [0.6]], features=["age"], targets=["kappa"])
 >>> AdaSSP().fit(release).coef_.round(3).tolist()

@@ -1,4 +1,4 @@
-"""Kinds of release: one folder for each, and how an answer is read by its kind."""
+"""Requests, quotes and releases: a folder for each kind, and how an answer is read by its kind."""
 
 from typing import TYPE_CHECKING
 
