@@ -122,6 +122,9 @@ class Fit(Estimator, ABC):
         Inference, target by target.
     """
 
+    _link: ClassVar[str] = ""
+    """Words before the name of a target, on the scale of the coefficients."""
+
     coef_: FloatArray
     intercept_: Any  # a float, or an array of several targets
     term_names_: NDArray[np.object_]

@@ -328,3 +328,16 @@ def test_a_generalised_fit_names_its_method(method: str) -> None:
         fit_of("PoissonRegression() of a refinement").conf_int(method=method)
     with pytest.raises(EstimationError, match="are those of method 'delta'"):
         fit_of("PoissonRegression() of a refinement").summary(bound=1.0)
+
+
+def test_a_forest_shows_a_generalised_fit_on_the_scale_of_its_link() -> None:
+    plots = pytest.importorskip("analyst_client.plots")
+    fit = fit_of("LogisticRegression() of a refinement")
+    ax = plots.coefficient_forest(fit)
+    assert ax.get_xlabel() == "change of the log odds of y for one unit of the term\n95% intervals (Wald)"
+    shown = sorted(tuple(line.get_xdata()) for line in ax.lines if len(line.get_xdata()) == 2)
+    assert [pair for pair in shown if pair[0] < pair[1]] == [
+        pytest.approx(pair) for pair in sorted(map(tuple, fit.conf_int()[1:]))
+    ]
+    with pytest.raises(EstimationError, match="are those of method 'delta'"):
+        plots.coefficient_forest(fit, method="fieller")
