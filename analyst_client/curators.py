@@ -23,6 +23,8 @@ from analyst_client.schema.quotes import AnyQuote
 from analyst_client.schema.requests import choose_key
 from analyst_client.terms.formulas import Model, ReadModel
 
+__all__ = ["Curators", "PurchasePlan"]
+
 RESERVED_FOR_S = 3600
 Bought = TypeVar("Bought", bound=Answer)
 

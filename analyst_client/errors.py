@@ -50,17 +50,20 @@ from analyst_client.schema.accounts import Reservation
 from analyst_client.schema.amounts import Amount
 from analyst_client.schema.answers import Answer
 from analyst_client.schema.jobs import Job
+from analyst_client.terms.python import FormulaError
 
 __all__ = [
     "AnswerSpaceError",
     "AuthenticationError",
     "BoundsWarning",
     "BudgetExceededError",
+    "ConflictError",
     "CuratorError",
     "DatasetClosedError",
     "DatasetNotFoundError",
     "EstimationError",
     "EstimationWarning",
+    "FormulaError",
     "JobEndedError",
     "JobError",
     "JobRunningError",

@@ -24,23 +24,11 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from analyst_client import (
-    OLS,
-    Column,
-    EstimationError,
-    Noise,
-    Release,
-    correlations,
-    describe,
-    mediation,
-    partial_correlations,
-    standardized_coefficients,
-    table_one,
-    ttest_ind,
-    two_stage_least_squares,
-)
+from analyst_client import OLS, Column, EstimationError, Release, correlations, describe, table_one, ttest_ind
+from analyst_client.analyses import mediation, partial_correlations, standardized_coefficients, two_stage_least_squares
 from analyst_client.inference.estimates import Estimate
 from analyst_client.inference.noise import NoiseLaw
+from analyst_client.kinds import Noise
 from bench.simulation import DELTA, ROW_CAPACITY, STATISTICS
 from curator_service.kinds.gram.defaults import default_row_maps
 from curator_service.kinds.gram.kind import Gram

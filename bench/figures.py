@@ -34,6 +34,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cache, cached_property, partial
+from importlib import import_module
 from inspect import get_annotations
 from itertools import product
 from pathlib import Path
@@ -42,7 +43,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-import analyst_client
 from analyst_client import (
     AdaSSP,
     EstimationError,
@@ -54,6 +54,7 @@ from analyst_client import (
     ttest_ind,
 )
 from analyst_client.estimators.base import Estimator
+from analyst_client.exports import public_names
 from bench.judges import (
     Floats,
     Parts,
@@ -781,7 +782,7 @@ def judged() -> set[str]:
 
 def printed() -> set[str]:
     """Return the names of all public members of estimators and of what they return, and of columns and lines."""
-    public = [getattr(analyst_client, name) for name in analyst_client.__all__]
+    public = [getattr(import_module(module), name) for name, module in public_names().items()]
     waiting = [one for one in public if inspect.isclass(one) and issubclass(one, Estimator)]
     inner = {name for text in UNJUDGED.values() for name in text.split()}
     found, seen = _shown(), set[type]()

@@ -12,10 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from analyst_client import Noise, Refinement, RefinementRules, Release
+from analyst_client import Release
+from analyst_client.kinds import Noise
 from analyst_client.kinds.score import MEAT, NORMS, SCORE
 from analyst_client.kinds.score.posted import ScoreNoise
 from analyst_client.kinds.score.release import NORM_EDGES, ScoreRelease
+from analyst_client.refinement import Refinement, RefinementRules
 from analyst_client.refinement.practice import residuals, within
 from analyst_client.refinement.problem import Field, Problem
 from analyst_client.refinement.questions import Coding

@@ -18,9 +18,10 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from analyst_client import AdaSSP, EstimationWarning, Noise, Release
+from analyst_client import AdaSSP, EstimationWarning, Release
 from analyst_client.inference.caveats import WEAK_RATIO
 from analyst_client.inference.noise import NoiseLaw
+from analyst_client.kinds import Noise
 
 DESIGNS = {
     "x, x²": (2000, (0.2, 0.9, -0.6)),

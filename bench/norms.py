@@ -23,8 +23,9 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from analyst_client import AdaSSP, Noise, Release
+from analyst_client import AdaSSP, Release
 from analyst_client.inference.noise import NoiseLaw
+from analyst_client.kinds import Noise
 from bench.simulation import DELTA, ROW_CAPACITY, ROW_MAPS, STATISTICS
 from curator_service.kinds.gram.defaults import choose_row_map, default_row_maps
 from curator_service.kinds.gram.kind import Gram

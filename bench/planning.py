@@ -18,8 +18,10 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from analyst_client import OLS, Assumptions, Cost, EstimationError, Quote, Release, expected_accuracy
+from analyst_client import OLS, Assumptions, EstimationError, Release, expected_accuracy
 from analyst_client.inference.quantiles import student_quantile
+from analyst_client.kinds import Quote
+from analyst_client.schema import Cost
 from bench.simulation import DELTA, Hospital, Truth
 from curator_service.privacy.accountant import GDP, Price
 from curator_service.privacy.calibration import Mechanism

@@ -23,8 +23,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from analyst_client import EstimationError, GeneralizedRules, LogisticRegression, PoissonRegression
+from analyst_client import EstimationError, LogisticRegression, PoissonRegression
 from analyst_client.planning.prices import gdp_delta, number_of
+from analyst_client.refinement import GeneralizedRules
 from analyst_client.refinement.family import Family
 from bench.ideal import IdealCurator
 from bench.uci import outward

@@ -17,9 +17,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from analyst_client import BayesianRegression, EstimationError, EstimationWarning, Prior, RefinementRules
+from analyst_client import BayesianRegression, EstimationError, EstimationWarning
+from analyst_client.inference import Prior
 from analyst_client.inference.corrected_posterior import CorrectedModel
 from analyst_client.planning.prices import gdp_delta, number_of
+from analyst_client.refinement import RefinementRules
 from analyst_client.refinement.inference import corrected_equations
 from analyst_client.refinement.plan import Refined
 from analyst_client.refinement.refinement import Refinement

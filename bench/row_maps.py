@@ -24,7 +24,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from analyst_client import SSP, EstimationError, Noise, Release
+from analyst_client import SSP, EstimationError, Release
+from analyst_client.kinds import Noise
 from analyst_client.kinds.gram.row_lengths import SHARE
 from analyst_client.kinds.gram.two_steps import choose_rows
 from analyst_client.kinds.score.release import NORM_EDGES

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from analyst_client import Column as Declared
-from analyst_client import Noise, Release
+from analyst_client import Release
+from analyst_client.kinds import Noise
 from curator_service.kinds.gram.defaults import choose_row_map, default_row_maps
 from curator_service.kinds.gram.kernel import flatten
 from curator_service.kinds.gram.kind import Gram

@@ -184,7 +184,7 @@ def _routes(slices: tuple[Acts, ...]) -> tuple[BaseRoute, ...]:
     router = APIRouter()
     for acts in slices:
         add_routes(router, acts)
-    add_dashboard(router)
+    add_dashboard(router, slices)
     return tuple(router.routes)
 
 

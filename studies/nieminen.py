@@ -33,8 +33,9 @@ from functools import cached_property, lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from analyst_client import AdaSSP, EmpiricalBayes, EstimationWarning, Noise, Release, RobustPrivateRegression
+from analyst_client import AdaSSP, EmpiricalBayes, EstimationWarning, Release, RobustPrivateRegression
 from analyst_client.estimators.linear import LinearFit
+from analyst_client.kinds import Noise
 from bench.simulation import Hospital
 from curator_service.kinds.gram.statistics import Statistic
 from curator_service.privacy.adjacency import Adjacency

@@ -23,7 +23,8 @@ from pathlib import Path
 
 import numpy as np
 
-from analyst_client import CuratorClient, EstimationWarning, RefinedRegression, RefinementRules
+from analyst_client import CuratorClient, EstimationWarning, RefinedRegression
+from analyst_client.refinement import RefinementRules
 from bench.serving import Server, open_population, serve
 from bench.uci import column_names, load, manifest
 from curator_service.container import Curator

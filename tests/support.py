@@ -259,9 +259,10 @@ class World:
     apps: list[FastAPI] = field(default_factory=list)
     served: Settings | None = None
 
-    def api(self, who: str | None = "ada", *, noise: Any = None) -> Api:
+    def api(self, who: str | None = "ada", *, noise: Any = None, **options: Any) -> Api:
         """Return a client on a new application."""
-        app = create_app(self.served or self.settings, noise=self.noise if noise is None else noise, now=self.clock)
+        noise = self.noise if noise is None else noise
+        app = create_app(self.served or self.settings, noise=noise, now=self.clock, **options)
         api = Api(app, None if who is None else self.tokens[who])
         self.apis.append(api)
         self.apps.append(app)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Generic, Self
 
-from analyst_client.display.model import Table
+from analyst_client.display.model import Table, untrusted
 from analyst_client.error_base import ServiceError
 from analyst_client.kinds.columns import column_finder
 from analyst_client.kinds.published import PublishedAnswer
@@ -129,7 +129,7 @@ class PartsQuote(Parts, AnyQuote):
         return {part.title: self.noise.sd[part.name] for part in self.parts}
 
     def _list_noise(self) -> Table:
-        rows = [(part.title, math.prod(part.shape), self.noise.sd[part.name]) for part in self.parts]
+        rows = [(untrusted(part.title), math.prod(part.shape), self.noise.sd[part.name]) for part in self.parts]
         return list_noise(self.noise, rows, self.heads, unit=self.unit)
 
 

@@ -118,14 +118,14 @@ def read_is_laplace(noise: Fields) -> bool:
 
 def list_noise(
     noise: "StatedNoise",
-    rows: Iterable[tuple[str, int, float | None]],
+    rows: Iterable[tuple[Inline, int, float | None]],
     heads: tuple[str, str] = ("statistic", "numbers"),
     *,
     under: str = "",
     unit: str = "",
 ) -> Table:
     """Return the table of the noise of statistics: of each its name, how many numbers it has, and their deviation."""
-    stated = [(untrusted(name), f"{count:,}", sd) for name, count, sd in rows if sd is not None]
+    stated = [(name, f"{count:,}", sd) for name, count, sd in rows if sd is not None]
     shown = aligned([sd for *_, sd in stated])
     caption = join("Noise ", under, quiet("(", untrusted(noise.distribution), unit, ")"))
     cells = [(name, count, sd) for (name, count, _), sd in zip(stated, shown, strict=True)]

@@ -168,6 +168,8 @@ class Act:
         Of a body.
     headers : tuple of dict
         Of a request, for the OpenAPI document.
+    has_page : bool
+        Whether the dashboard makes a page with its form; an act without it may have a page of its own there.
     in_file : bool
         Whether commands take the body as a file of JSON.
     is_sealed : bool
@@ -193,6 +195,7 @@ class Act:
     asks: str = ""
     example: Mapping[str, Any] | None = None
     headers: tuple[Mapping[str, Any], ...] = ()
+    has_page: bool = False
     in_file: bool = False
     is_sealed: bool = True
     makes: bool = False
@@ -247,6 +250,11 @@ class Act:
         fields: dict[str, Any] = {one.name: (one.annotation, ... if one.is_needed else one.default) for one in members}
         title = "".join(map(str.capitalize, self.name.split("_"))) + "Request"
         return create_model(title, __config__=STRICT, __doc__=f"{self.line}.", **fields)
+
+    @property
+    def about(self) -> str:
+        """What more there is to say of it."""
+        return inspect.cleandoc(self.do.__doc__ or "").partition("\n")[2].strip().replace("\n", " ")
 
     def read(self, call: "Call") -> dict[str, Any]:
         """Return the parameters that stand in the query or the body of a call.

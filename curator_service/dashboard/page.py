@@ -34,6 +34,7 @@ DONE = {
     "approved": "Approved. It holds from now on, and the ledger names both of you.",
     "rejected": "Rejected. Nothing has changed.",
     "withdrawn": "Taken back. Nobody decides it any more.",
+    "done": "Done.",
     "asked": "Asked. Another privacy officer decides.",
     "restricted": "Done. It only restricts, so it holds from now on.",
     "ended": "Ended. Nothing is charged under this permit any more.",

@@ -107,6 +107,7 @@ def change_permit(context: RequestContext, permit_id: PermitId, terms: Terms) ->
     "POST /v1/admin/permits/grant",
     "permits grant",
     host=Host.OPERATOR,
+    has_page=True,
     key=RetryKey.OPTIONAL,
     status=202,
     waits="Another privacy officer decides",
@@ -158,6 +159,7 @@ def end_permit(
     "POST /v1/admin/permits/revoke",
     "permits revoke",
     host=Host.OPERATOR,
+    has_page=True,
     consequence="To give it again takes two people",
     example={"analyst": "ada", "dataset": "flchain", "reason": "ada has left the hospital"},
 )

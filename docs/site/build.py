@@ -19,6 +19,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from analyst_client.exports import public_names
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "build" / "pages"
 SITE = ROOT / "build" / "site"
@@ -33,30 +35,22 @@ PLACES = {
 }
 """Where a page outside of docs/ stands in the site."""
 
-CLIENT = ("CuratorClient", "Curators", "PurchasePlan", "Model", "Job", "Reservation")
-ESTIMATORS = (
-    *("OLS", "SSP", "AdaSSP", "Ridge", "RidgePath", "ridge_path", "EmpiricalBayes", "LogisticRegression"),
-    *("BayesianRegression", "RobustPrivateRegression", "Prior"),
-)
-PLANNING = (
-    *("Assumptions", "expected_accuracy", "Accuracy", "epsilon_for", "rows_for", "AccuracyPlan", "power_table"),
-    *("sample_size_table", "PowerTable", "rehearse", "dummy_twin", "price_for_error"),
-)
-
-ANALYSES = (
-    *("describe", "table_one", "correlations", "partial_correlations", "ttest_ind", "standardized_coefficients"),
-    *("two_stage_least_squares", "mediation", "lasso_path", "enet_path", "principal_components"),
-    *(
-        "linear_discriminants",
-        "meta_analysis",
-        "EstimateTable",
-        "Estimate",
-        "AnovaTable",
-        "ElasticNetPath",
-        "PrincipalComponents",
-    ),
-    "LinearDiscriminants",
-)
+REFERENCE = {
+    "client": ("analyst_client", "Client"),
+    "curators": ("analyst_client.curators", "Several curators"),
+    "kinds": ("analyst_client.kinds", "Requests, quotes and releases"),
+    "estimators": ("analyst_client.estimators", "Estimators"),
+    "terms": ("analyst_client.terms", "Terms of a model"),
+    "analyses": ("analyst_client.analyses", "Analyses"),
+    "inference": ("analyst_client.inference", "Estimates and priors"),
+    "refinement": ("analyst_client.refinement", "Refinements"),
+    "planning": ("analyst_client.planning", "Before spending"),
+    "plots": ("analyst_client.plots", "Figures"),
+    "schema": ("analyst_client.schema", "Datasets, budgets and permits"),
+    "ledger": ("analyst_client.ledger", "Checks of the ledger"),
+    "errors": ("analyst_client.errors", "Errors and warnings"),
+}
+"""Pages of the reference: the public module of each, and its title."""
 
 LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
 FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
@@ -117,33 +111,17 @@ def notebook_page(path: str) -> str:
 
 
 def reference_pages() -> Iterator[tuple[str, str]]:
-    """Yield a page for each group of public names: every name is on one of them."""
-    public, plots, terms = map(
-        importlib.import_module, ("analyst_client", "analyst_client.plots", "analyst_client.terms")
-    )
-    errors = [name for name in public.__all__ if issubclass_of(getattr(public, name), BaseException)]
-    grouped = {*CLIENT, *ESTIMATORS, *ANALYSES, *PLANNING, *errors}
-    if unknown := grouped - set(public.__all__):
-        raise ValueError(f"no public names any more: {sorted(unknown)}")
-    groups = (
-        ("client", "Client and requests", public, CLIENT),
-        ("values", "Releases and answers", public, [name for name in public.__all__ if name not in grouped]),
-        ("estimators", "Estimators", public, ESTIMATORS),
-        ("analyses", "Analyses", public, ANALYSES),
-        ("planning", "Before spending", public, PLANNING),
-        ("errors", "Errors and warnings", public, errors),
-        ("terms", "Terms of a model", terms, terms.__all__),
-        ("plots", "Figures", plots, plots.__all__),
-    )
-    for page, title, module, names in groups:
-        lines = [f"# {title}", f"Import these names from `{module.__name__}`."]
-        lines += [f"::: {getattr(module, name).__module__}.{getattr(module, name).__qualname__}" for name in names]
+    """Yield a page for each public module: every name is on one of them."""
+    named = public_names()
+    short = sorted(importlib.import_module("analyst_client").__all__)
+    for page, (module, title) in REFERENCE.items():
+        found = importlib.import_module(module)
+        lines = [f"# {title}", f"Import these names from `{module}`."]
+        if module == "analyst_client":
+            lines.append(f"It has these names of other modules too: {', '.join(f'`{name}`' for name in short)}.")
+        names = [name for name in found.__all__ if named[name] == module]
+        lines += [f"::: {getattr(found, name).__module__}.{getattr(found, name).__qualname__}" for name in names]
         yield f"reference/{page}.md", "\n\n".join(lines) + "\n"
-
-
-def issubclass_of(value: object, kind: type) -> bool:
-    """Tell whether a value is a class below another one."""
-    return isinstance(value, type) and issubclass(value, kind)
 
 
 def write(place: str, text: str) -> None:

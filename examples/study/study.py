@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from analyst_client import AdaSSP, CuratorClient, Proposal
+from analyst_client import AdaSSP, CuratorClient
+from analyst_client.schema import Proposal
 from analyst_client.verify import main as verify
 
 DATASET, FEATURES, TARGET = "flchain", ["age", "sex", "kappa", "lambda"], "creatinine"

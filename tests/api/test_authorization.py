@@ -158,6 +158,10 @@ PAGES: dict[tuple[str, str], Route] = {
     ("GET", "/admin/tokens"): Route(A.READ_PRINCIPALS),
     ("POST", "/admin/tokens/{token_id}/revoke"): Route(A.REVOKE, "token", {}, 303),
     ("GET", "/admin/keys"): Route(A.READ_KEYS),
+    ("GET", "/admin/acts/permits/grant"): Route(A.ASK_PERMIT),
+    ("POST", "/admin/acts/permits/grant"): Route(A.ASK_PERMIT, sent=GRANT | {"dataset": "cohort"}, status=303),
+    ("GET", "/admin/acts/permits/revoke"): Route(A.END_PERMIT),
+    ("POST", "/admin/acts/permits/revoke"): Route(A.END_PERMIT, sent=GRANT, status=404),
     ("GET", "/admin/{path:path}"): Route(A.READ_KEYS, "page", status=404),
     ("GET", "/admin/confirm"): Route(A.READ_SELF, status=303),
     ("GET", "/admin/sign-in"): Route(None),
@@ -168,7 +172,13 @@ PAGES: dict[tuple[str, str], Route] = {
     ("GET", "/admin/static/{name}"): Route(None, "file", status=404),
 }
 """What each page takes: those of the interface that does the same."""
-FORMS = {"/admin/permits/ask", "/admin/permits/{permit_id}/change", "/admin/proposals/population"}
+FORMS = {
+    "/admin/acts/permits/grant",
+    "/admin/acts/permits/revoke",
+    "/admin/permits/ask",
+    "/admin/permits/{permit_id}/change",
+    "/admin/proposals/population",
+}
 """Pages that only begin an act: whoever may only look has no use for them."""
 
 

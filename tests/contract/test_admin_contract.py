@@ -11,8 +11,9 @@ import pytest
 from served_worlds import serve_world
 from support import World
 
-from analyst_client import CuratorAdmin, CuratorClient, PermitExpiredError, PermitNeededError
+from analyst_client import CuratorAdmin, CuratorClient
 from analyst_client.admin.command import main
+from analyst_client.errors import PermitExpiredError, PermitNeededError
 from analyst_client.verify import main as verify
 from curator_service.identity.policy import Role
 

@@ -13,16 +13,8 @@ from client_acts import MODULE, make_module
 from served_worlds import serve_world
 from support import World
 
-from analyst_client import (
-    AdaSSP,
-    AuthenticationError,
-    BudgetExceededError,
-    CuratorClient,
-    DatasetNotFoundError,
-    PermissionDeniedError,
-    Release,
-    RequestInvalidError,
-)
+from analyst_client import AdaSSP, BudgetExceededError, CuratorClient, Release, RequestInvalidError
+from analyst_client.errors import AuthenticationError, DatasetNotFoundError, PermissionDeniedError
 from curator_service.app import create_app
 from curator_service.settings import Settings
 

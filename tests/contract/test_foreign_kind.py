@@ -12,7 +12,8 @@ from support import ROWS, World, ZeroNoise, body, find_discrepancies
 from toy_client import FilledRelease, FilledRequest
 from toy_kind import Filled
 
-from analyst_client import CuratorClient, Curators, ReceiptInvalidError, Release
+from analyst_client import CuratorClient, Curators, Release
+from analyst_client.errors import ReceiptInvalidError
 from analyst_client.kinds import registry as client_registry
 from analyst_client.verify import verify_file
 from curator_service.kinds.registry import KINDS, KindRegistry

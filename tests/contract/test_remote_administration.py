@@ -18,17 +18,10 @@ from served_worlds import serve_world
 from support import World
 
 import analyst_client.admin.curator_admin
-from analyst_client import (
-    ConflictError,
-    CuratorAdmin,
-    CuratorClient,
-    JobEndedError,
-    PermissionDeniedError,
-    RequestInvalidError,
-    ReservationEndedError,
-)
+from analyst_client import CuratorAdmin, CuratorClient, RequestInvalidError
 from analyst_client.admin.command import TABLE, main
 from analyst_client.admin.listing import write_csv
+from analyst_client.errors import ConflictError, JobEndedError, PermissionDeniedError, ReservationEndedError
 from analyst_client.schema.administration import Spent
 from analyst_client.schema.amounts import Amount
 from curator_service.cli.main import Commands

@@ -15,8 +15,9 @@ import pytest
 from served_worlds import serve_world
 from support import World
 
-from analyst_client import AuthenticationError, CuratorAdmin, CuratorClient, PermissionDeniedError
+from analyst_client import CuratorAdmin, CuratorClient
 from analyst_client.admin.command import main as administer
+from analyst_client.errors import AuthenticationError, PermissionDeniedError
 from analyst_client.http import sign_in as signing_in
 from curator_service.approvals.problems import SecondAdminNeeded
 from curator_service.identity.oidc.code_flow import Transaction

@@ -12,15 +12,15 @@ from support import ZeroNoise, client_of, make_rows, open_world
 from analyst_client import (
     OLS,
     AdaSSP,
-    CombinedRows,
     CuratorClient,
     EstimationError,
     LogisticRegression,
     Release,
     RequestInvalidError,
-    ServiceError,
     describe,
 )
+from analyst_client.errors import ServiceError
+from analyst_client.kinds import CombinedRows
 from analyst_client.kinds.gram.request import ReleaseRequest
 
 ROWS = make_rows(400, seed=3)

@@ -18,7 +18,8 @@ from scenes import another_worker, register_private
 from support import TERMS, World, body, client_of, make_rows, open_population, open_world, problem
 from typer.testing import CliRunner
 
-from analyst_client import CuratorClient, ServiceError
+from analyst_client import CuratorClient
+from analyst_client.errors import ServiceError
 from analyst_client.verify import main as verify
 from curator_service.cli.main import app
 from curator_service.evidence import words

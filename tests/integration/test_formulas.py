@@ -19,15 +19,14 @@ from analyst_client import (
     Axis,
     CountsRequest,
     CuratorClient,
-    Estimate,
-    FormulaError,
     Model,
-    Noise,
     Release,
     RequestInvalidError,
-    ServiceError,
     expected_accuracy,
 )
+from analyst_client.errors import FormulaError, ServiceError
+from analyst_client.inference import Estimate
+from analyst_client.kinds import Noise
 from analyst_client.kinds.gram.request import ReleaseRequest
 from analyst_client.terms import bs, col, cut, interaction, log, maximum, ns, poly, reference, sqrt
 from curator_service.privacy.accountant import Price

@@ -11,17 +11,9 @@ import statsmodels.api as sm
 import support
 from support import World, client_of, make_rows, open_world
 
-from analyst_client import (
-    CuratorClient,
-    EstimationError,
-    GeneralizedRules,
-    LogisticRegression,
-    PoissonRegression,
-    RefinedRegression,
-    Refinement,
-    RefinementRules,
-)
+from analyst_client import CuratorClient, EstimationError, LogisticRegression, PoissonRegression, RefinedRegression
 from analyst_client.kinds.gram.design import design_matrix
+from analyst_client.refinement import GeneralizedRules, Refinement, RefinementRules
 from analyst_client.terms import col, log
 from curator_service.privacy.accountant import Price
 

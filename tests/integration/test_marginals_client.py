@@ -7,16 +7,8 @@ import numpy as np
 import pytest
 from support import ZeroNoise, client_of, make_rows, open_world
 
-from analyst_client import (
-    CuratorClient,
-    Flat,
-    MarginalsQuote,
-    MarginalsRelease,
-    MarginalsRequest,
-    Moments,
-    RequestInvalidError,
-    Tree,
-)
+from analyst_client import CuratorClient, Flat, MarginalsRequest, Moments, RequestInvalidError, Tree
+from analyst_client.kinds import MarginalsQuote, MarginalsRelease
 from analyst_client.terms import log
 
 ROWS = make_rows(400, seed=3)

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from support import World, client_of, open_population, open_world
 
-from analyst_client import OLS, Assumptions, Quote, Release, dummy_twin, epsilon_for, expected_accuracy, rehearse
+from analyst_client import OLS, Assumptions, Release, dummy_twin, epsilon_for, expected_accuracy
+from analyst_client.kinds import Quote
 from analyst_client.kinds.gram.examples import QUOTE
+from analyst_client.planning import rehearse
 from analyst_client.schema.datasets import Dataset
 from analyst_client.schema.wire import Fields
 from curator_service.privacy.accountant import Price

@@ -9,14 +9,9 @@ import numpy as np
 import pytest
 from support import World, client_of, make_rows, open_world, spent
 
-from analyst_client import (
-    CuratorClient,
-    EstimationError,
-    RefinedRegression,
-    Refinement,
-    RefinementRules,
-    ServiceError,
-)
+from analyst_client import CuratorClient, EstimationError, RefinedRegression
+from analyst_client.errors import ServiceError
+from analyst_client.refinement import Refinement, RefinementRules
 from analyst_client.terms import col, log, poly
 from curator_service.privacy.accountant import Price
 

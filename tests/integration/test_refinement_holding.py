@@ -20,23 +20,23 @@ from served_worlds import serve_world
 from support import World, client_of, make_rows, open_population, open_world
 
 from analyst_client import (
-    AuthenticationError,
     BudgetExceededError,
     CuratorClient,
     CuratorError,
     EstimationError,
+    RequestInvalidError,
+    TransportError,
+)
+from analyst_client.errors import (
+    AuthenticationError,
     JobVoidedError,
     PermissionDeniedError,
     PermitNeededError,
-    Refinement,
-    RefinementRules,
-    RequestInvalidError,
     ReservationEndedError,
     ServiceError,
     ServiceUnavailableError,
-    TransportError,
 )
-from analyst_client.refinement import holding
+from analyst_client.refinement import Refinement, RefinementRules, holding
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.samplers import Distribution
 
@@ -405,7 +405,8 @@ def test_open_jobs_and_reservations_are_listed(tmp_path: Path) -> None:
 
 REFINE = """
 import json, sys
-from analyst_client import CuratorClient, RefinementRules
+from analyst_client import CuratorClient
+from analyst_client.refinement import RefinementRules
 asked = json.load(sys.stdin)
 client = CuratorClient(asked["url"], asked["token"], memory=None)
 real = client.release

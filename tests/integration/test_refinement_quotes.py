@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 from support import World, client_of, open_world
 
-from analyst_client import AnswerSpaceError, CuratorClient, GeneralizedRules, RefinementRules
-from analyst_client.refinement import practice
+from analyst_client import CuratorClient
+from analyst_client.errors import AnswerSpaceError
+from analyst_client.refinement import GeneralizedRules, RefinementRules, practice
 from analyst_client.refinement.progress import Progress
 from analyst_client.terms import col, log, poly
 from curator_service.privacy.accountant import Price

@@ -11,7 +11,8 @@ from rows_on_disk import read_columns
 from sums_slowly import rows_of, sum_slowly
 from support import World, ZeroNoise, client_of, make_rows, open_world
 
-from analyst_client import CuratorClient, RequestInvalidError, ScoreQuote, ScoreRelease, ScoreRequest
+from analyst_client import CuratorClient, RequestInvalidError
+from analyst_client.kinds import ScoreQuote, ScoreRelease, ScoreRequest
 from analyst_client.terms import col, log
 from curator_service.kinds.registry import KINDS
 from curator_service.privacy.lattice import UNIT

@@ -11,17 +11,10 @@ import numpy as np
 import pytest
 from support import World, client_of, make_rows, open_population, open_world, spent
 
-from analyst_client import (
-    SSP,
-    BudgetExceededError,
-    CuratorClient,
-    ReceiptInvalidError,
-    Release,
-    RequestInvalidError,
-    ScoreRelease,
-    TransportError,
-)
+from analyst_client import SSP, BudgetExceededError, CuratorClient, Release, RequestInvalidError, TransportError
 from analyst_client.display.model import number
+from analyst_client.errors import ReceiptInvalidError
+from analyst_client.kinds import ScoreRelease
 from analyst_client.kinds.gram.request import ReleaseRequest
 from analyst_client.kinds.gram.row_lengths import SHARE, spread_counts
 from analyst_client.planning.prices import epsilon_of, gdp_delta

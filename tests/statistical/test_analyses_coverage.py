@@ -9,7 +9,7 @@ from collections import defaultdict
 
 import pytest
 
-from analyst_client import Noise
+from analyst_client.kinds import Noise
 from bench.analyses import TESTS, TRUTHS, run_repeat
 
 pytestmark = pytest.mark.slow

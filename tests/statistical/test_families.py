@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from analyst_client import OLS, Column, Noise, Release
+from analyst_client import OLS, Column, Release
+from analyst_client.kinds import Noise
 
 NULL = [Column.numeric(f"x{j}", -1, 1) for j in range(10)]
 NOISE = Noise(8.0, 8.0, 8.0, 8.0, distribution="discrete_gaussian")

@@ -10,10 +10,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from analyst_client import OLS, AdaSSP, Noise, Release
+from analyst_client import OLS, AdaSSP, Release
 from analyst_client.inference.noise import NoiseLaw
 from analyst_client.inference.pooling import pool
 from analyst_client.inference.score import critical_value
+from analyst_client.kinds import Noise
 
 pytestmark = pytest.mark.slow
 REPEATS = 250

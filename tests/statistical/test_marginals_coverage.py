@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analyst_client import Column, MarginalsRelease
+from analyst_client import Column
+from analyst_client.kinds import MarginalsRelease
 from analyst_client.kinds.marginals.items import Marginal
 
 pytestmark = pytest.mark.slow

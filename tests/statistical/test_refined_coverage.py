@@ -10,7 +10,8 @@ import warnings
 import numpy as np
 import pytest
 
-from analyst_client import EstimationWarning, RefinementRules
+from analyst_client import EstimationWarning
+from analyst_client.refinement import RefinementRules
 from bench.refined import Population, run
 from bench.rsquared import population_of, tell
 

@@ -209,13 +209,9 @@ class MadeHere(NoisyStatistics, PublishedAnswer):
         for name, array, shape in (("xty", cross, (d, len(responses))), ("yty", squares, (len(responses),))):
             if array is not None and array.shape != shape:
                 raise ValueError(f"{name} must have shape {shape}, not {array.shape}")
+        beside = {"xty": cross, "yty": squares, "lambda_min": None if lambda_min is None else np.asarray(lambda_min)}
         statistics = {"xtx": packed(gram[np.triu_indices(d)], (d, d), "upper")}
-        if cross is not None:
-            statistics["xty"] = packed(cross, cross.shape)
-        if squares is not None:
-            statistics["yty"] = packed(squares, squares.shape)
-        if lambda_min is not None:
-            statistics["lambda_min"] = packed(lambda_min, ())
+        statistics |= {name: packed(array, array.shape) for name, array in beside.items() if array is not None}
         return cls._read_own(
             dataset=dataset,
             request=request_of([column.name for column in columns], norm),

@@ -1,7 +1,10 @@
 """The pages, one module for each subject, and what makes them one application with the routes of `/v1`."""
 
+from collections.abc import Iterable
+
 from fastapi import APIRouter, Response
 
+from curator_service.api.acts import Acts
 from curator_service.dashboard.page import page
 from curator_service.dashboard.pages import (
     datasets,
@@ -15,6 +18,7 @@ from curator_service.dashboard.pages import (
     spending,
     tokens,
 )
+from curator_service.dashboard.pages.acts import add_act
 from curator_service.identity.policy import Action
 from curator_service.kit.problems import NotFound
 
@@ -28,8 +32,11 @@ def find_nothing(context: object, path: str) -> Response:
     raise NotFound("There is no page at this address.")
 
 
-def add_dashboard(router: APIRouter) -> None:
-    """Add the pages to a router; no client is generated for them, so no document lists them."""
+def add_dashboard(router: APIRouter, slices: Iterable[Acts] = ()) -> None:
+    """Add the pages to a router, and those of acts; no client is generated for them, so no document lists them."""
+    forms = APIRouter(prefix="/admin")
+    for act in (one for acts in slices for one in acts if one.has_page):
+        add_act(forms, act)
     for subject in (
         entrance.router,
         providers.router,
@@ -41,6 +48,7 @@ def add_dashboard(router: APIRouter) -> None:
         datasets.router,
         tokens.router,
         keys.router,
+        forms,
         _rest,  # last: it takes what is left
     ):
         router.include_router(subject, include_in_schema=False)

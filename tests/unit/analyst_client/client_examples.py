@@ -12,8 +12,9 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 
-from analyst_client import Column, CuratorClient, Noise, Release
+from analyst_client import Column, CuratorClient, Release
 from analyst_client.inference.noise import NoiseLaw
+from analyst_client.kinds import Noise
 from analyst_client.kinds.gram.request import ReleaseRequest
 
 TOKEN = "token-with-a-secret-in-it"

@@ -23,13 +23,16 @@ from analyst_client import (
     OLS,
     Column,
     ContingencyTable,
-    Cost,
     EstimationError,
     EstimationWarning,
-    Noise,
     Release,
     correlations,
     describe,
+    table_one,
+    ttest_ind,
+    tutorial,
+)
+from analyst_client.analyses import (
     enet_path,
     lasso_path,
     linear_discriminants,
@@ -38,14 +41,13 @@ from analyst_client import (
     partial_correlations,
     principal_components,
     standardized_coefficients,
-    table_one,
-    ttest_ind,
-    tutorial,
     two_stage_least_squares,
 )
 from analyst_client.analyses.inversion import invert_tail
 from analyst_client.analyses.moments import Moments, make_form
+from analyst_client.kinds import Noise
 from analyst_client.plots import estimate_forest
+from analyst_client.schema import Cost
 
 RNG = np.random.default_rng(4)
 N = 300

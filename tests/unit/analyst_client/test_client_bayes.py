@@ -14,11 +14,11 @@ from analyst_client import (
     Column,
     EstimationError,
     EstimationWarning,
-    Noise,
-    Prior,
     Release,
     RobustPrivateRegression,
 )
+from analyst_client.inference import Prior
+from analyst_client.kinds import Noise
 
 pytestmark = pytest.mark.filterwarnings("ignore:the chains have not mixed")  # tests draw few
 NOISE = Noise(8.0, 6.0, 5.0, 4.0, distribution="discrete_gaussian")

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from client_examples import noised, release_of_rows
 
-from analyst_client import AdaSSP, BayesianRegression, Column, EstimationError, EstimationWarning, Noise, Release
+from analyst_client import AdaSSP, BayesianRegression, Column, EstimationError, EstimationWarning, Release
 from analyst_client.inference.score import ConfidenceSet, ScoreRegion, ScoreView, StatedBounds
+from analyst_client.kinds import Noise
 
 NOISE = Noise(70.0, 50.0, 40.0, 40.0, distribution="discrete_gaussian")
 BETA = np.array([0.1, 0.3, -0.3, 0.3])

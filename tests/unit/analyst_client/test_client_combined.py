@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from client_examples import Curator, combined_body, compact, release_body, released, with_receipt
 
-from analyst_client import OLS, CombinedRows, EstimationError, Quote, Release, ServiceError
+from analyst_client import OLS, EstimationError, Release
+from analyst_client.errors import ServiceError
+from analyst_client.kinds import CombinedRows, Quote
 from analyst_client.kinds.gram.request import ReleaseRequest
 from analyst_client.schema.wire import Fields
 

@@ -18,13 +18,9 @@ from counts_examples import (
     release_of,
 )
 
-from analyst_client import (
-    Axis,
-    CountsQuote,
-    CountsRelease,
-    CountsRequest,
-    ServiceError,
-)
+from analyst_client import Axis, CountsRequest
+from analyst_client.errors import ServiceError
+from analyst_client.kinds import CountsQuote, CountsRelease
 from analyst_client.kinds.counts import consistency
 from analyst_client.schema.wire import Fields
 

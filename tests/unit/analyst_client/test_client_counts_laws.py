@@ -12,9 +12,11 @@ import pytest
 from counts_examples import STEP, quote_body
 from numpy.typing import NDArray
 
-from analyst_client import Axis, Column, CountsQuote, CountsRequest, Table, price_for_error
+from analyst_client import Axis, Column, CountsRequest
+from analyst_client.kinds import CountsQuote, Table
 from analyst_client.kinds.counts import laws
 from analyst_client.kinds.counts.axes import TableAxis
+from analyst_client.planning import price_for_error
 from analyst_client.schema.wire import Fields
 
 BOTH = pytest.mark.parametrize("laplace", [False, True], ids=["gaussian", "laplace"])

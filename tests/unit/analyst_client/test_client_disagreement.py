@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from client_examples import noised, release_of_rows
 
-from analyst_client import OLS, AdaSSP, EstimationError, EstimationWarning, Noise, Release
+from analyst_client import OLS, AdaSSP, EstimationError, EstimationWarning, Release
 from analyst_client.inference.agreement import random_effects
+from analyst_client.kinds import Noise
 
 BETA = np.array([0.1, 0.4, -0.3])
 QUIET = Noise(4.0, 3.0, 3.0, 3.0, distribution="discrete_gaussian")

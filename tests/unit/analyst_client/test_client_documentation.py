@@ -14,11 +14,12 @@ from marginals_examples import MarginalsCurator
 from score_examples import ScoreCurator
 
 import analyst_client
-from analyst_client import _public
+from analyst_client.exports import public_names
 
 MODULES = [
     importlib.import_module(module.name) for module in pkgutil.walk_packages(analyst_client.__path__, "analyst_client.")
 ] + [analyst_client]
+PUBLIC = [importlib.import_module(name) for name in dict.fromkeys(public_names().values()) if name != "analyst_client"]
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
@@ -43,24 +44,43 @@ def test_the_pages_for_analysts_say_what_is_so(page: str, curator: type[CountsCu
     assert found.failed == 0
 
 
-def test_public_names_are_exactly_those_imported() -> None:
-    imported = {name for name in vars(_public) if not name.startswith("__")}
-    assert imported == set(analyst_client.__all__)
-    assert set(analyst_client.__all__) <= set(dir(analyst_client))
+def test_the_first_names_are_few_and_each_is_another_modules_too() -> None:
+    shown = sorted(analyst_client.__all__)
+    assert 30 <= len(shown) <= 45
+    others = {name for module in PUBLIC for name in module.__all__} | {"CuratorAdmin", "CuratorClient"}
+    assert set(shown) <= others
+    assert set(shown) <= set(dir(analyst_client))
+
+
+@pytest.mark.parametrize("module", [analyst_client, *PUBLIC], ids=lambda module: module.__name__)
+def test_public_names_are_in_alphabetical_order_and_have_docstrings(module: ModuleType) -> None:
+    assert module.__all__ == sorted(module.__all__, key=lambda name: (not name.isupper(), name))
+    assert [name for name in module.__all__ if not getattr(module, name).__doc__] == []
+
+
+@pytest.mark.parametrize(
+    "module", [module for module in PUBLIC if "__getattr__" in vars(module)], ids=lambda module: module.__name__
+)
+def test_a_public_name_is_no_modules(module: ModuleType) -> None:
+    """Else it would mean the module as soon as that was imported."""
+    modules = {name for _, name, _ in pkgutil.iter_modules(getattr(module, "__path__", []))}
+    assert modules & set(module.__all__) == set()
+
+
+def test_each_name_is_one_modules() -> None:
+    listed = [name for module in PUBLIC for name in module.__all__]
+    assert len(listed) == len(set(listed))
+
+
+def test_modules_are_attributes_before_they_are_imported() -> None:
+    code = "import analyst_client; print(analyst_client.planning.epsilon_for.__name__)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout == "epsilon_for\n"
 
 
 def test_a_name_that_there_is_not_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'Adassp'"):
         analyst_client.Adassp  # noqa: B018
-
-
-def test_public_names_are_in_alphabetical_order() -> None:
-    assert analyst_client.__all__ == sorted(analyst_client.__all__, key=lambda name: (not name.isupper(), name))
-
-
-@pytest.mark.parametrize("name", analyst_client.__all__)
-def test_every_public_name_has_a_docstring(name: str) -> None:
-    assert getattr(analyst_client, name).__doc__
 
 
 @pytest.mark.parametrize("heavy", ["scipy", "pandas", "matplotlib", "sklearn", "curator_service"])

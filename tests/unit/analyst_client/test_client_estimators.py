@@ -24,10 +24,10 @@ from analyst_client import (
     EstimationError,
     EstimationWarning,
     LogisticRegression,
-    Noise,
     Release,
     Ridge,
 )
+from analyst_client.kinds import Noise
 
 pytestmark = pytest.mark.filterwarnings("ignore:the chains have not mixed")  # tests draw few
 RNG = np.random.default_rng(20)

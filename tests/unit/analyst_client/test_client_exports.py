@@ -13,12 +13,14 @@ import pytest
 from client_examples import compact, release_body
 from numpy.typing import NDArray
 
-from analyst_client import OLS, Column, Noise, Release, Term, tutorial
+from analyst_client import OLS, Column, Release, tutorial
+from analyst_client.kinds import Noise
 from analyst_client.kinds.gram.design import design_matrix
 from analyst_client.kinds.gram.exports.moments import is_covariance, project, raw_moments
 from analyst_client.kinds.gram.exports.names import comment_lines, safe_names
 from analyst_client.kinds.gram.exports.programs import WRITERS, Package
 from analyst_client.kinds.gram.local import packed, write_text
+from analyst_client.schema import Term
 from analyst_client.schema.columns import Basis, plain_term
 
 PAGE = Path(__file__).parents[3] / "docs" / "exports.md"

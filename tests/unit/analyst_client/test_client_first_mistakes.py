@@ -13,20 +13,10 @@ import pandas as pd
 import pytest
 from client_examples import QUOTE, RELEASE_TEXT, TOKEN, Curator, compact, released
 
-from analyst_client import (
-    OLS,
-    AdaSSP,
-    BoundsWarning,
-    Column,
-    CuratorClient,
-    Job,
-    LogisticRegression,
-    Quote,
-    ReceiptInvalidError,
-    Release,
-    ServiceError,
-    TransportError,
-)
+from analyst_client import OLS, AdaSSP, Column, CuratorClient, LogisticRegression, Release, TransportError
+from analyst_client.errors import BoundsWarning, ReceiptInvalidError, ServiceError
+from analyst_client.kinds import Quote
+from analyst_client.schema import Job
 from analyst_client.schema.wire import Fields
 from analyst_client.terms import col, log
 

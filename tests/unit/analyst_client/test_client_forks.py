@@ -25,16 +25,15 @@ from client_examples import (
 )
 from patience import scaled
 
-from analyst_client import (
-    Checkpoint,
-    CuratorClient,
+from analyst_client import CuratorClient, RequestInvalidError
+from analyst_client.errors import (
     LedgerForkedError,
     LedgerRestoredWarning,
     LedgerSealedError,
     ReceiptInvalidError,
-    RequestInvalidError,
     ServiceError,
 )
+from analyst_client.ledger import Checkpoint
 
 
 def highest(client: CuratorClient, population: str = "olmsted") -> Checkpoint:

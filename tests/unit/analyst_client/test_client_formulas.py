@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analyst_client import Column, DerivedColumn, FormulaError, Model
+from analyst_client import Column, Model
+from analyst_client.errors import FormulaError
+from analyst_client.schema import DerivedColumn
 from analyst_client.schema.requests import selection_members
 from analyst_client.terms import Expression, bs, col, cut, exp, interaction, log, maximum, minimum, ns, poly, reference
 from analyst_client.terms.expression import read_expression

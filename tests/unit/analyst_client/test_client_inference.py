@@ -10,23 +10,14 @@ import statsmodels.api as sm
 from client_examples import noised, release_of_rows
 from statsmodels.stats.outliers_influence import variance_inflation_factor
 
-from analyst_client import (
-    OLS,
-    AdaSSP,
-    Column,
-    EmpiricalBayes,
-    EstimationError,
-    EstimationWarning,
-    Noise,
-    Release,
-    Ridge,
-)
+from analyst_client import OLS, AdaSSP, Column, EmpiricalBayes, EstimationError, EstimationWarning, Release, Ridge
 from analyst_client.inference.caveats import WEAK_RATIO
 from analyst_client.inference.equations import Equations
 from analyst_client.inference.noise import NoiseLaw
 from analyst_client.inference.pooling import pool
 from analyst_client.inference.score import ScoreRegion, ScoreView, critical_value, p_value
 from analyst_client.inference.summary import number
+from analyst_client.kinds import Noise
 
 RNG = np.random.default_rng(31)
 U = RNG.uniform(-1.0, 1.0, (200, 3))

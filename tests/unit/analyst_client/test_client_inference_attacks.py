@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from client_examples import noised, release_of_rows
 
-from analyst_client import OLS, AdaSSP, Column, EmpiricalBayes, EstimationError, Noise, Release, Ridge
+from analyst_client import OLS, AdaSSP, Column, EmpiricalBayes, EstimationError, Release, Ridge
 from analyst_client.inference.pooling import pool
+from analyst_client.kinds import Noise
 
 
 def even(sd: float, sd_xty: float | None = None, sd_yty: float | None = None, *, laplace: bool = False) -> Noise:

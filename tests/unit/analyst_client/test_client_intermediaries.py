@@ -14,8 +14,9 @@ import httpx
 import pytest
 from client_examples import RELEASE_TEXT, TOKEN, Curator, Ledger, ask, problem, released
 
-from analyst_client import CuratorClient, CuratorError, ServiceError, ServiceUnavailableError, TransportError
+from analyst_client import CuratorClient, CuratorError, TransportError
 from analyst_client.admin import CuratorAdmin
+from analyst_client.errors import ServiceError, ServiceUnavailableError
 
 WHOLE = RELEASE_TEXT.encode()
 TITLE = "<html><head><title>{}</title></head><body>…</body></html>"

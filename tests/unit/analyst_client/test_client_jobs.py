@@ -8,19 +8,17 @@ import httpx
 import pytest
 from client_examples import RELEASE_TEXT, Curator, Ledger, ask, compact, problem, release_body, released
 
-from analyst_client import (
-    CuratorClient,
-    Job,
+from analyst_client import CuratorClient, RequestInvalidError, TransportError
+from analyst_client.errors import (
     JobEndedError,
     JobRunningError,
     JobVoidedError,
     LedgerForkedError,
     ReceiptInvalidError,
-    RequestInvalidError,
     ServiceError,
     ServiceUnavailableError,
-    TransportError,
 )
+from analyst_client.schema import Job
 
 ID = "job_0123456789abcdef01234567"
 

@@ -23,7 +23,9 @@ from client_examples import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyst_client import Checkpoint, CuratorClient, KeyUntrustedError, ReceiptInvalidError
+from analyst_client import CuratorClient
+from analyst_client.errors import KeyUntrustedError, ReceiptInvalidError
+from analyst_client.ledger import Checkpoint
 from analyst_client.ledger.keys import extend_trust, key_id_of, read_listing, trust_on_first_use
 
 SIGNERS = [FIRST, SECOND, THIRD]

@@ -26,20 +26,9 @@ from marginals_examples import MarginalsCurator
 from score_examples import ScoreCurator
 
 import analyst_client
-from analyst_client import (
-    Axis,
-    CountsRequest,
-    CuratorClient,
-    MarginalsRequest,
-    Moments,
-    ReceiptInvalidError,
-    Release,
-    ScoreRequest,
-    ServiceError,
-    Tree,
-    verify,
-)
-from analyst_client.kinds import registry
+from analyst_client import Axis, CountsRequest, CuratorClient, MarginalsRequest, Moments, Release, Tree, verify
+from analyst_client.errors import ReceiptInvalidError, ServiceError
+from analyst_client.kinds import ScoreRequest, registry
 from analyst_client.kinds.base import Kind, Request
 from analyst_client.kinds.gram.request import ReleaseOptions, ReleaseRequest
 from analyst_client.kinds.published import PublishedAnswer

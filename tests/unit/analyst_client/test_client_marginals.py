@@ -13,16 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from marginals_examples import MarginalsCurator, answer_body, cohort, marginals_of
 
-from analyst_client import (
-    Column,
-    Flat,
-    MarginalsQuote,
-    MarginalsRelease,
-    MarginalsRequest,
-    Moments,
-    ServiceError,
-    Tree,
-)
+from analyst_client import Column, Flat, MarginalsRequest, Moments, Tree
+from analyst_client.errors import ServiceError
+from analyst_client.kinds import MarginalsQuote, MarginalsRelease
 from analyst_client.kinds.counts.laws import combined_quantile
 from analyst_client.kinds.marginals.items import Marginal
 from analyst_client.kinds.marginals.tree import apply_inverse, cumulative_variances, fit_tree

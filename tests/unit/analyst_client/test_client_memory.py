@@ -17,7 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from patience import scaled
 
-from analyst_client import Checkpoint, CuratorClient, LedgerForkedError, LedgerMemoryError
+from analyst_client import CuratorClient
+from analyst_client.errors import LedgerForkedError, LedgerMemoryError
+from analyst_client.ledger import Checkpoint
 from analyst_client.ledger.files import default_memory_path
 from analyst_client.ledger.history import ENTRIES_KEPT, LedgerHistory
 from analyst_client.ledger.memory import Memory

@@ -32,30 +32,21 @@ from marginals_examples import quote_body as marginals_quote
 from score_examples import answer_body as score_body
 from score_examples import quote_body as score_quote
 
-from analyst_client import (
-    Axis,
-    Budget,
+from analyst_client import Axis, CountsRequest, MarginalsRequest, Moments, Release, Tree
+from analyst_client.display.model import ROWS_MAX
+from analyst_client.display.terminal import measure
+from analyst_client.kinds import (
     CountsQuote,
     CountsRelease,
-    CountsRequest,
-    Dataset,
-    Job,
     MarginalsQuote,
     MarginalsRelease,
-    MarginalsRequest,
-    Moments,
     Quote,
-    Receipt,
-    Release,
-    Reservation,
     ScoreQuote,
     ScoreRelease,
     ScoreRequest,
-    Tree,
-    Verification,
 )
-from analyst_client.display.model import ROWS_MAX
-from analyst_client.display.terminal import measure
+from analyst_client.ledger import Verification
+from analyst_client.schema import Budget, Dataset, Job, Receipt, Reservation
 from analyst_client.schema.wire import Fields
 
 EVIL = '</style><script>alert(1)</script>"\' onload="x" &lt; $\\href{javascript:x}{y}$ \u202ejs\x00\ud800'

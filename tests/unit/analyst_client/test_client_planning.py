@@ -9,27 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analyst_client import (
-    OLS,
-    AdaSSP,
-    Assumptions,
-    Column,
-    Cost,
-    Dataset,
-    Noise,
-    Quote,
-    Release,
-    dummy_twin,
-    epsilon_for,
-    expected_accuracy,
-    power_table,
-    rehearse,
-    rows_for,
-    sample_size_table,
-)
+from analyst_client import OLS, AdaSSP, Assumptions, Column, Release, dummy_twin, epsilon_for, expected_accuracy
+from analyst_client.kinds import Noise, Quote
 from analyst_client.kinds.gram.examples import QUOTE
+from analyst_client.planning import power_table, rehearse, rows_for, sample_size_table
 from analyst_client.planning.prices import PriceScale, epsilon_of, gdp_delta, mu_of_pure, number_of, zcdp_delta
 from analyst_client.planning.rehearsal import DummyReleases
+from analyst_client.schema import Cost, Dataset
 from analyst_client.schema.columns import plain_term, terms_of
 from curator_service.privacy.accountant import GDP, ZCDP, Price
 from curator_service.privacy.conversions import exact, mu_squared_of_pure

@@ -21,23 +21,20 @@ from scipy.stats import gaussian_kde
 from analyst_client import (
     OLS,
     AdaSSP,
-    Amount,
     Assumptions,
     Axis,
     BayesianRegression,
-    Budget,
     Column,
     CountsRequest,
     CuratorClient,
     EmpiricalBayes,
     EstimationError,
     Release,
-    RidgePath,
-    power_table,
-    ridge_path,
 )
+from analyst_client.estimators import RidgePath, ridge_path
 from analyst_client.estimators.linalg import noise_norm_quantile
 from analyst_client.kinds.gram.examples import QUOTE
+from analyst_client.planning import power_table
 from analyst_client.plots import (
     budget_bar,
     coefficient_forest,
@@ -50,6 +47,7 @@ from analyst_client.plots import (
 )
 from analyst_client.plots.posterior import kernel_density
 from analyst_client.plots.style import marker_of, write_tick
+from analyst_client.schema import Amount, Budget
 
 mpl.use("Agg")
 RNG = np.random.default_rng(17)

@@ -9,18 +9,10 @@ import pytest
 from client_examples import noised, release_of_rows
 from numpy.typing import NDArray
 
-from analyst_client import (
-    OLS,
-    BayesianRegression,
-    Column,
-    EmpiricalBayes,
-    EstimationError,
-    EstimationWarning,
-    Noise,
-    Release,
-)
+from analyst_client import OLS, BayesianRegression, Column, EmpiricalBayes, EstimationError, EstimationWarning, Release
 from analyst_client.inference import shrinkage
 from analyst_client.inference.pooling import pool
+from analyst_client.kinds import Noise
 
 FloatArray = NDArray[np.float64]
 pytestmark = pytest.mark.filterwarnings("ignore::analyst_client.EstimationWarning")

@@ -10,11 +10,12 @@ import pytest
 from client_examples import noised, release_of_rows
 from numpy.typing import NDArray
 
-from analyst_client import OLS, BayesianRegression, Column, EstimationError, Noise, Release, RobustPrivateRegression
+from analyst_client import OLS, BayesianRegression, Column, EstimationError, Release, RobustPrivateRegression
 from analyst_client.inference.evidence import Evidence, NoisyMoments
 from analyst_client.inference.noise_model import NoiseModel
 from analyst_client.inference.pooling import pool
 from analyst_client.inference.prior import Prior
+from analyst_client.kinds import Noise
 
 pytestmark = pytest.mark.filterwarnings("ignore:the chains have not mixed")  # tests draw few
 FloatArray = NDArray[np.float64]

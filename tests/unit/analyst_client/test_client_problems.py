@@ -10,12 +10,11 @@ import pytest
 from client_examples import AMOUNT, Curator, ask, compact, problem
 
 import analyst_client
-from analyst_client import (
+from analyst_client import BudgetExceededError, CuratorError, RequestInvalidError, TransportError
+from analyst_client.errors import (
     AnswerSpaceError,
     AuthenticationError,
-    BudgetExceededError,
     ConflictError,
-    CuratorError,
     DatasetClosedError,
     DatasetNotFoundError,
     JobEndedError,
@@ -23,12 +22,10 @@ from analyst_client import (
     PermissionDeniedError,
     PermitExpiredError,
     PermitNeededError,
-    RequestInvalidError,
     ReservationEndedError,
     ReservationNotFoundError,
     ServiceError,
     ServiceUnavailableError,
-    TransportError,
 )
 from analyst_client.http.problems import CLASS_OF_SLUG
 
@@ -104,7 +101,7 @@ def test_answer_of_a_proxy_goes_by_its_status(status: int, error: type[CuratorEr
 def test_documented_slug_has_the_class_that_its_section_names(slug: str) -> None:
     named = re.search(r"Client:\s+`(\w+)`", SECTIONS[slug])
     assert named is not None, "the section names no class of the client"
-    assert CLASS_OF_SLUG[slug] is getattr(analyst_client, named[1])
+    assert CLASS_OF_SLUG[slug] is getattr(analyst_client.errors, named[1])
 
 
 def test_every_class_is_that_of_a_documented_slug() -> None:
@@ -143,7 +140,7 @@ def test_sealed_ledger_is_a_kind_of_unavailable_service() -> None:
 def test_every_error_is_in_the_tree_of_its_module() -> None:
     tree = analyst_client.errors.__doc__
     assert tree is not None
-    for name in analyst_client.__all__:
+    for name in analyst_client.errors.__all__:
         if name.endswith(("Error", "Warning")):
             assert re.search(rf"\b{name}  ", tree) or name == "CuratorError", name
 
@@ -161,7 +158,7 @@ def test_problem_without_a_type_goes_by_its_status() -> None:
 
 
 def test_every_error_derives_from_one_base() -> None:
-    errors = [getattr(analyst_client, name) for name in analyst_client.__all__ if name.endswith("Error")]
+    errors = [getattr(analyst_client.errors, name) for name in analyst_client.errors.__all__ if name.endswith("Error")]
     assert len(errors) == 29
     assert all(issubclass(error, CuratorError) for error in errors)
 

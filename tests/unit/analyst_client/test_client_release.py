@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from client_examples import RELEASE_TEXT, compact, release_body, with_receipt
 
-from analyst_client import Column, Noise, Release, ServiceError
+from analyst_client import Column, Release
+from analyst_client.errors import ServiceError
+from analyst_client.kinds import Noise
 
 
 @pytest.fixture

@@ -23,18 +23,12 @@ from client_examples import (
     released,
 )
 
-from analyst_client import (
-    CuratorClient,
-    CuratorError,
-    Offer,
-    RequestInvalidError,
-    ServiceError,
-    ServiceUnavailableError,
-    TransportError,
-)
+from analyst_client import CuratorClient, CuratorError, RequestInvalidError, TransportError
+from analyst_client.errors import ServiceError, ServiceUnavailableError
 from analyst_client.http.proxies import find_proxy
 from analyst_client.http.retry import LONGEST_RETRY_AFTER_S, delay_before, read_retry_after
 from analyst_client.kinds.gram.request import ReleaseRequest
+from analyst_client.schema import Offer
 
 
 def answered(members: dict[str, Any]) -> Curator:

@@ -6,15 +6,14 @@ import httpx
 import pytest
 from client_examples import AMOUNT, QUOTE, Curator, Ledger, ask, compact, problem, released
 
-from analyst_client import (
-    CuratorClient,
+from analyst_client import CuratorClient, TransportError
+from analyst_client.errors import (
     LedgerForkedError,
     ReceiptInvalidError,
-    Reservation,
     ReservationEndedError,
     ReservationNotFoundError,
-    TransportError,
 )
+from analyst_client.schema import Reservation
 
 ID = "res_0123456789abcdef01234567"
 PRICE: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}

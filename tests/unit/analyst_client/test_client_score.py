@@ -11,12 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from score_examples import ScoreCurator, answer_body, canonical, cohort, sums_of
 
-from analyst_client import (
-    ScoreQuote,
-    ScoreRelease,
-    ScoreRequest,
-    ServiceError,
-)
+from analyst_client.errors import ServiceError
+from analyst_client.kinds import ScoreQuote, ScoreRelease, ScoreRequest
 from analyst_client.kinds.combinations import WEIGHTS_MAX, Combinations
 from analyst_client.terms import log
 

@@ -21,10 +21,10 @@ from analyst_client import (
     EstimationError,
     EstimationWarning,
     LogisticRegression,
-    Noise,
     Release,
-    ServiceError,
 )
+from analyst_client.errors import ServiceError
+from analyst_client.kinds import Noise
 from analyst_client.verify import main, verify_text
 
 ROOT = Path(__file__).resolve().parents[3]

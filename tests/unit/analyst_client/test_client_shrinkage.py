@@ -8,8 +8,9 @@ from client_examples import noised, release_of_rows
 from numpy.typing import NDArray
 from sklearn.linear_model import BayesianRidge
 
-from analyst_client import OLS, BayesianRegression, EmpiricalBayes, EstimationError, EstimationWarning, Noise, Release
+from analyst_client import OLS, BayesianRegression, EmpiricalBayes, EstimationError, EstimationWarning, Release
 from analyst_client.inference.shrinkage import WienerFilter
+from analyst_client.kinds import Noise
 
 FloatArray = NDArray[np.float64]
 TRUTH = np.array([0.2, 0.4, -0.3])

@@ -13,15 +13,10 @@ import httpx
 import pytest
 from client_examples import TOKEN, URL, Curator, compact
 
-from analyst_client import (
-    AuthenticationError,
-    CuratorClient,
-    CuratorError,
-    Identity,
-    TokenExpiryWarning,
-    TransportError,
-)
+from analyst_client import CuratorClient, CuratorError, TransportError
+from analyst_client.errors import AuthenticationError, TokenExpiryWarning
 from analyst_client.http.sign_in import SignedIn, sign_in
+from analyst_client.schema import Identity
 
 ISSUER = "https://login.example"
 ME = {

@@ -12,20 +12,11 @@ import statsmodels.api as sm
 from client_examples import noised, release_of_rows
 from sklearn.linear_model import Ridge as ScikitRidge
 
-from analyst_client import (
-    OLS,
-    AdaSSP,
-    Column,
-    EmpiricalBayes,
-    EstimationError,
-    EstimationWarning,
-    Noise,
-    Release,
-    Ridge,
-    ridge_path,
-)
+from analyst_client import OLS, AdaSSP, Column, EmpiricalBayes, EstimationError, EstimationWarning, Release, Ridge
+from analyst_client.estimators import ridge_path
 from analyst_client.inference.noise import NoiseLaw
 from analyst_client.inference.pooling import pool
+from analyst_client.kinds import Noise
 
 BETA = np.array([0.3, -0.4, 0.1])
 QUIET = Noise(6.0, 4.0, 3.0, 2.0, distribution="discrete_gaussian")

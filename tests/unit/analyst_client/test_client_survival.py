@@ -11,17 +11,8 @@ from statsmodels.duration.survfunc import SurvfuncRight, survdiff
 from statsmodels.stats.proportion import proportion_confint
 from statsmodels.stats.rates import confint_poisson, confint_poisson_2indep
 
-from analyst_client import (
-    Axis,
-    ContingencyTable,
-    CountsRequest,
-    EstimationError,
-    Factor,
-    event_rates,
-    kaplan_meier,
-    log_rank_test,
-    roc_curve,
-)
+from analyst_client import Axis, ContingencyTable, CountsRequest, EstimationError
+from analyst_client.analyses import Factor, event_rates, kaplan_meier, log_rank_test, roc_curve
 from analyst_client.analyses.cell_noise import CellNoise
 from analyst_client.analyses.quadrics import normal_square
 from analyst_client.analyses.roc import area_of

@@ -10,7 +10,8 @@ from scipy import stats
 from statsmodels.stats.contingency_tables import Table
 from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
 
-from analyst_client import Axis, Column, ContingencyTable, CountsRequest, EstimationError, Factor, Release
+from analyst_client import Axis, Column, ContingencyTable, CountsRequest, EstimationError, Release
+from analyst_client.analyses import Factor
 from analyst_client.analyses.cell_noise import CellNoise
 from analyst_client.analyses.quadrics import bilinear, fieller, normal_square, score_statistic
 from analyst_client.analyses.tables import X0, X1, Y0, Y1

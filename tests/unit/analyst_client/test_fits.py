@@ -19,27 +19,25 @@ from analyst_client import (
     OLS,
     SSP,
     AdaSSP,
-    AnovaTable,
     BayesianRegression,
     Column,
     Cost,
     EmpiricalBayes,
-    EstimateTable,
     EstimationError,
     LogisticRegression,
-    Noise,
     PoissonRegression,
     RefinedRegression,
-    Refinement,
     Release,
     Ridge,
     RobustPrivateRegression,
 )
 from analyst_client.estimators.base import GLANCE, Estimator, Fit
-from analyst_client.inference import base
+from analyst_client.inference import AnovaTable, EstimateTable, base
 from analyst_client.inference.heads import spent_text
 from analyst_client.inference.score import ConfidenceSet
 from analyst_client.inference.summary import Summary
+from analyst_client.kinds import Noise
+from analyst_client.refinement import Refinement
 from bench.ideal import IdealCurator
 
 pytestmark = [

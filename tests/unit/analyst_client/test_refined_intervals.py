@@ -9,8 +9,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from analyst_client import EstimationError, EstimationWarning, RefinedRegression, RefinementRules, Release
+from analyst_client import EstimationError, EstimationWarning, RefinedRegression, Release
 from analyst_client.kinds.score.release import NORM_EDGES
+from analyst_client.refinement import RefinementRules
 from analyst_client.refinement.inference import corrected_equations
 from analyst_client.refinement.tails import ALIGNED, Tails, allowance
 from bench.ideal import IdealCurator

@@ -11,16 +11,14 @@ from analyst_client import (
     BayesianRegression,
     EstimationError,
     EstimationWarning,
-    GeneralizedRules,
-    Prior,
     RefinedRegression,
-    Refinement,
-    RefinementRules,
     RobustPrivateRegression,
 )
+from analyst_client.inference import Prior
 from analyst_client.inference.corrected_posterior import CorrectedModel, sample_corrected_posterior
 from analyst_client.inference.equations import Equations
 from analyst_client.inference.noise import CorrectedLaw
+from analyst_client.refinement import GeneralizedRules, Refinement, RefinementRules
 from analyst_client.refinement.inference import corrected_equations
 from analyst_client.refinement.plan import Refined
 from bench.ideal import IdealCurator

@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from analyst_client import RefinedRegression, RefinementRules
+from analyst_client import RefinedRegression
 from analyst_client.inference.quantiles import chi2_quantile
 from analyst_client.inference.results import TargetResults
 from analyst_client.inference.sums import ResidualSums
+from analyst_client.refinement import RefinementRules
 from analyst_client.refinement.rules import FIRST_RULES
 from bench.ideal import IdealCurator
 

@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from analyst_client import RefinedRegression, Refinement, RefinementRules, Term
+from analyst_client import RefinedRegression
 from analyst_client.kinds.score.release import NORM_EDGES, ScoreRelease
+from analyst_client.refinement import Refinement, RefinementRules
 from analyst_client.refinement.belief import TERMS_MAX, Belief
 from analyst_client.refinement.frame import Frame
 from analyst_client.refinement.looks import Looked, _learn, look
@@ -19,6 +20,7 @@ from analyst_client.refinement.questions import Coding
 from analyst_client.refinement.requests import measured, share_kept
 from analyst_client.refinement.rules import FIRST_RULES
 from analyst_client.refinement.solution import shrunk_coefficients
+from analyst_client.schema import Term
 from analyst_client.terms import col
 from bench.ideal import IdealCurator
 

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analyst_client import EstimationError, GeneralizedRules, LogisticRegression, PoissonRegression
+from analyst_client import EstimationError, LogisticRegression, PoissonRegression
+from analyst_client.refinement import GeneralizedRules
 from analyst_client.refinement.belief import Belief
 from analyst_client.refinement.clipping import clipped_law
 from analyst_client.refinement.family import Family, normal_information

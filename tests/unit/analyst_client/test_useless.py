@@ -16,9 +16,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from analyst_client import OLS, Assumptions, Column, EstimationError, UselessRequestError, rehearse
+from analyst_client import OLS, Assumptions, Column, EstimationError, UselessRequestError
 from analyst_client.kinds.gram.design import design_matrix
 from analyst_client.kinds.gram.examples import QUOTE
+from analyst_client.planning import rehearse
 from analyst_client.planning.dummy_data import dummy_rows
 from analyst_client.planning.relations import Base, Terms, find_relations
 from analyst_client.planning.useless import find_certain

@@ -24,10 +24,11 @@ from typing import Any
 import pytest
 import typer
 
-import analyst_client
 import curator_service
-from analyst_client import CuratorClient, LogisticRegression, PurchasePlan, verify
+from analyst_client import CuratorClient, LogisticRegression, verify
 from analyst_client.admin.command import make_parser
+from analyst_client.curators import PurchasePlan
+from analyst_client.exports import public_names
 from curator_service.cli.main import app
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -70,6 +71,7 @@ NEEDS_SERVER = {
     ),
     ("docs/refinement.md", "print(client.quote_refinement("): "tests/integration/test_refinement_quotes.py",
 }
+PUBLIC = {name: getattr(importlib.import_module(module), name) for name, module in public_names().items()}
 CALLED = {
     "client": CuratorClient,
     "plan": PurchasePlan,
@@ -159,7 +161,7 @@ def wrong_calls(block: str) -> list[str]:
             known = CALLED[node.value.id]
             if not hasattr(known, node.attr) and node.attr not in inspect.getsource(known):
                 wrong.append(f"{ast.unparse(node)} does not exist")
-        if isinstance(node, ast.Name) and node.id[0].isupper() and not hasattr(analyst_client, node.id):
+        if isinstance(node, ast.Name) and node.id[0].isupper() and node.id not in PUBLIC:
             wrong.append(f"{node.id} is no public name")
     return wrong
 
@@ -167,12 +169,12 @@ def wrong_calls(block: str) -> list[str]:
 def resolve(function: ast.expr) -> Any:
     """Return the function of the library that an expression calls, or None."""
     if isinstance(function, ast.Name):
-        return getattr(analyst_client, function.id, None)
+        return PUBLIC.get(function.id)
     if isinstance(function, ast.Attribute):
         if isinstance(function.value, ast.Name) and function.value.id in CALLED:
             return getattr(CALLED[function.value.id], function.attr, None)
         if isinstance(function.value, ast.Call) and isinstance(function.value.func, ast.Name):
-            return getattr(getattr(analyst_client, function.value.func.id, None), function.attr, None)
+            return getattr(PUBLIC.get(function.value.func.id), function.attr, None)
     return None
 
 

@@ -6,13 +6,13 @@ import importlib.util
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-import analyst_client
-from analyst_client import plots
+from analyst_client.exports import public_names
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES, SITE = ROOT / "build" / "pages", ROOT / "build" / "site"
@@ -88,8 +88,7 @@ class TestSite:
     def test_every_public_name_is_in_the_reference(self, site: Path) -> None:
         text = "".join(page.read_text("utf-8") for page in sorted((site / "reference").glob("*.html")))
         anchors = set(re.findall(r' id="(analyst_client\.[\w.]+)"', text))
-        wanted = [(analyst_client, name) for name in analyst_client.__all__] + [(plots, name) for name in plots.__all__]
-        values = [getattr(module, name) for module, name in wanted]
+        values = [getattr(import_module(module), name) for name, module in public_names().items()]
         assert [
             f"{value.__module__}.{value.__qualname__}"
             for value in values

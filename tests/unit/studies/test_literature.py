@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from analyst_client import Noise, Release
+from analyst_client import Release
+from analyst_client.kinds import Noise
 from curator_service.privacy.calibration import Calibration
 from studies import common, kalaja, local_sgd, nieminen, wang
 from studies.metrics import Proportion
