@@ -751,13 +751,13 @@ TABLES = "summary table tidy glance results_ estimates"
 """Members that return figures, which are judged one by one."""
 UNJUDGED = {
     "names, settings and texts": (
-        "param_names_ target_names_ caveats names columns_ combined_ feature_names_in_ fit fitted_params_ "
+        "param_names_ target_names_ caveats names columns_ feature_names_in_ fit fitted_params_ "
         "n_features_in_ row_map_ targets_ term_names_ terms_ get_params set_params classes_ constraints source notes "
-        "title kind label across level heads as_html as_text caption facts term coefficients scores target "
+        "title kind inverts label across level heads as_html as_text caption facts term coefficients scores target "
         "estimator releases releases,_weighted baseline terms combined cut_columns_"
     ),
     "how a fit was computed": (
-        "constant_penalty_ lambda_min_ threshold_ penalty_ scaled_coef_ combinations_ combinations contrasts equations "
+        "constant_penalty_ lambda_min_ threshold_ penalty_ scaled_coef_ combinations contrasts equations "
         "excess_kurtosis main_site offsets solution solved told raw slopes first method method_of quantile cut "
         "direction refined_ linear_ scale_"
     ),

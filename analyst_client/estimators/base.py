@@ -117,10 +117,13 @@ class Fit(Estimator, ABC):
         Raw columns, in the order in which `predict` takes those of an array.
     n_features_in_ : int
     columns_ : tuple of Column
-    terms_ : tuple of Term
+    terms_, targets_ : tuple of Term
     results_ : tuple of Results
         Inference, target by target.
     """
+
+    _link: ClassVar[str] = ""
+    """Words before the name of a target, on the scale of the coefficients."""
 
     coef_: FloatArray
     intercept_: Any  # a float, or an array of several targets
@@ -130,6 +133,8 @@ class Fit(Estimator, ABC):
     n_features_in_: int
     columns_: tuple[Column, ...]
     terms_: tuple[Term, ...]
+    targets_: tuple[Term, ...]
+    row_map_: str | None
     results_: "tuple[Results, ...]"
     fitted_params_: dict[str, Any]
 
@@ -204,10 +209,11 @@ class Fit(Estimator, ABC):
     def _keep(self, results: Sequence[Results], columns: Iterable[Column], features: Sequence[str]) -> None:
         """Set what all fits have."""
         self.results_, self.fitted_params_ = tuple(results), self.get_params()
-        self.columns_, self.terms_ = tuple(columns), results[0].solved.terms
+        self.columns_, self.targets_ = tuple(columns), tuple(one.target for one in results)
+        self.terms_, _, _, self.row_map_, _ = results[0].solved
         self.feature_names_in_ = np.array(features, dtype=object)
         self.n_features_in_ = len(features)
-        self.target_names_ = np.array([one.target.name for one in results], dtype=object)
+        self.target_names_ = np.array([target.name for target in self.targets_], dtype=object)
         self.term_names_ = np.array(results[0].names[results[0].first :], dtype=object)
         raw = np.array([one.raw for one in results])
         several = len(results) > 1

@@ -169,7 +169,6 @@ class BayesianRegression(RefinementFit, PosteriorFit):
         target = replace(found.frame.target, name=refinement.problem.target.name)
         self._fit_equations([replace(corrected_equations(found), terms=terms, target=target)])
         self._keep_refined(refinement, self.results_[0])
-        self.row_map_ = None
         for text in variance_warnings(self.results_[0]):
             warn_caller(text, EstimationWarning)
 

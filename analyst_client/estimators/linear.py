@@ -13,7 +13,7 @@ from analyst_client.estimators.base import Features, Fit, Releases, Rows, coded_
 from analyst_client.estimators.plausibility import check_plausible
 from analyst_client.estimators.warn import warn_caller
 from analyst_client.inference.agreement import HeterogeneityTest, SiteError, heterogeneity_test, site_error
-from analyst_client.inference.base import Bound, IntervalMethod
+from analyst_client.inference.base import Bound, IntervalMethod, Results
 from analyst_client.inference.caveats import (
     ESTIMAND_NOTE,
     agreement_warnings,
@@ -35,7 +35,7 @@ from analyst_client.inference.score import ConfidenceSet
 from analyst_client.inference.summary import number, p_text
 from analyst_client.kinds.gram.design import map_rows
 from analyst_client.level import takes_level
-from analyst_client.schema.columns import Term, stored_columns
+from analyst_client.schema.columns import stored_columns
 
 TEST_NOTE = (
     "Intervals and p-values invert the score test (Fieller): sampling error with one residual variance, and the "
@@ -57,7 +57,6 @@ class LinearFit(Fit):
         The solution itself, in scaled units, the constant included.
     penalty_ : float or ndarray of shape (T,)
         λ, in units of the scaled XᵀX.
-    targets_ : tuple of Term
     row_map_ : str or None
         Row map of the curator. Under ``"unit"``, and under ``"unit_xy"`` with a constant, the model is linear in
         the scaled terms over their norm: `coef_` and `intercept_` then belong to those, and `predict` divides. Under
@@ -69,10 +68,6 @@ class LinearFit(Fit):
 
     scaled_coef_: FloatArray
     penalty_: "float | FloatArray"
-    targets_: tuple[Term, ...]
-    combined_: tuple[Term, ...]
-    combinations_: FloatArray | None
-    row_map_: str | None
     results_: tuple[TargetResults, ...]
 
     @abstractmethod
@@ -99,7 +94,7 @@ class LinearFit(Fit):
                 setattr(self, name, np.array(values))
         self._keep(results, first.columns, [column.name for column in stored_columns(first.columns)])
         scaled = np.array([one.solution.theta for one in results])
-        self._place(scaled if several else scaled[0], [one.target for one in results], first)
+        self.scaled_coef_ = scaled if several else scaled[0]
         for one in results:
             hospitals = one.equations.hospitals or one.equations  # public rows may differ, and are anchored
             drawn = one.solution.posterior
@@ -107,20 +102,12 @@ class LinearFit(Fit):
             for text in said + agreement_warnings(hospitals) + bias_warnings(one.equations):
                 warn_caller(text, EstimationWarning)
 
-    def _place(self, scaled: FloatArray, targets: Sequence[Term], equations: Equations | None = None) -> None:
-        """Set the coefficients of predictions, and of what they are."""
-        self.scaled_coef_, self.targets_ = scaled, tuple(targets)
-        self.combined_, self.combinations_, self.row_map_ = (), None, None
-        if equations is not None:
-            self.combined_, self.combinations_ = equations.combined, equations.combinations
-            self.row_map_ = equations.row_map
-
     def _design(self, X: Any, clip: bool | None) -> FloatArray:
         """Return the rows on which the fit is linear, of shape (n, D); see `predict`."""
-        self._check_fitted()
-        matrix = coded_rows(X, self.columns_, self.combined_ or self.terms_, clip)
-        if self.combinations_ is not None:
-            return matrix @ self.combinations_
+        first: Results = self._all_results()[0]
+        matrix = coded_rows(X, self.columns_, first.combined or self.terms_, clip)
+        if first.combinations is not None:
+            return matrix @ first.combinations
         return map_rows(matrix, self.terms_, self.row_map_)
 
     def _predict(self, X: Any, clip: bool | None) -> FloatArray:

@@ -23,7 +23,7 @@ from analyst_client.inference.normal_index import NODE_WEIGHTS, NODES, crossing,
 from analyst_client.inference.pooling import as_releases
 from analyst_client.inference.results import Solution, TargetResults
 from analyst_client.inference.shrinkage import WienerFilter
-from analyst_client.inference.summary import number, p_columns
+from analyst_client.inference.summary import HOLM_NOTE, number, p_columns
 from analyst_client.kinds.gram.design import code
 from analyst_client.refinement.refinement import Refinement
 from analyst_client.schema.columns import Column, Term
@@ -173,6 +173,7 @@ class LogisticRegression(GeneralizedFit):
     _estimator_type: ClassVar[str] = "classifier"
     _family: ClassVar[str] = "binomial"
     _ratio: ClassVar[str] = "odds ratio"
+    _link: ClassVar[str] = "the log odds of "
 
     classes_: NDArray[np.bool_]
     base_rate_: float
@@ -229,7 +230,7 @@ class LogisticRegression(GeneralizedFit):
         if hasattr(self, "refined_"):
             return super()._figures(results, level, bound)
         tested = {f"{name} (linear)": texts for name, texts in p_columns(results.pvalues, 1).items()}
-        return self._points(results) | tested, [PROJECTION_NOTE]
+        return self._points(results) | tested, [PROJECTION_NOTE, *[HOLM_NOTE] * (len(tested) > 1)]
 
     def _own_notes(self) -> tuple[str, ...]:
         return super()._own_notes() if hasattr(self, "refined_") else ("Odds ratios are for one raw unit.",)

@@ -39,6 +39,7 @@ class PoissonRegression(GeneralizedFit):
 
     _family: ClassVar[str] = "poisson"
     _ratio: ClassVar[str] = "rate ratio"
+    _link: ClassVar[str] = "the logarithm of "
 
     @property
     def dispersion_(self) -> float:

@@ -56,8 +56,7 @@ class RefinedRegression(RefinementFit, LinearFit):
         scaled = np.array([(place.center - place.middle) / place.half_width])
         if found.frame is not None and theta is not None:
             target, scaled = replace(found.frame.target, name=name), theta
-        self.penalty_ = 0.0
-        self._place(scaled, [target])
+        self.penalty_, self.scaled_coef_ = 0.0, scaled
         results: Results
         try:
             equations = replace(corrected_equations(found), terms=terms, target=target)

@@ -65,6 +65,7 @@ class RefinementFit(Fit):
         told = self.refined_.frame is not None and self.refined_.theta is not None
         columns = read_columns(refinement, self.refined_.frame) if told else ()
         self._keep([results], columns, feature_columns(refinement))
+        self.row_map_ = None  # scores are of all rows alike
 
     def _head(self, results: Any) -> list[tuple[str, str]]:
         if not hasattr(self, "refined_"):

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -68,6 +68,9 @@ class Solved(NamedTuple):
 
 class Results(ABC):
     """Coefficients of one target, and inference about them. Contrasts are factors of the scaled coefficients."""
+
+    inverts: ClassVar[str] = "Wald"
+    """Whose test confidence sets invert."""
 
     @property
     @abstractmethod

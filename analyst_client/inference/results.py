@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
 from statistics import NormalDist
+from typing import ClassVar
 
 import numpy as np
 
@@ -104,6 +105,8 @@ class TargetResults(Results):
     solution : Solution
         The estimator's.
     """
+
+    inverts: ClassVar[str] = "Fieller"
 
     equations: Equations
     solution: Solution

@@ -13,10 +13,8 @@ from analyst_client.errors import EstimationError
 from analyst_client.inference.multiplicity import holm
 from analyst_client.inference.score import ConfidenceSet
 
-FAMILY_NOTE = (
-    "'p Holm' allows for all slopes of this fit, so that the smallest may be picked. Intervals hold one by one; those "
-    "of conf_int(simultaneous=True) hold all together."
-)
+HOLM_NOTE = "'p Holm' allows for all slopes of this fit, so that the smallest may be picked."
+FAMILY_NOTE = f"{HOLM_NOTE} Intervals hold one by one; those of conf_int(simultaneous=True) hold all together."
 
 
 @dataclass(frozen=True)

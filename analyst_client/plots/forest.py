@@ -5,10 +5,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analyst_client.estimators.linear import LinearFit
-from analyst_client.inference.base import IntervalMethod
+from analyst_client.estimators.base import Fit
+from analyst_client.inference.base import IntervalMethod, Results
 from analyst_client.inference.estimates import EstimateTable
-from analyst_client.inference.results import TargetResults
 from analyst_client.inference.score import ConfidenceSet
 from analyst_client.level import takes_level
 from analyst_client.plots.style import (
@@ -27,7 +26,13 @@ from analyst_client.plots.style import (
 )
 from analyst_client.schema.columns import Term
 
-METHOD_NAMES = {"fieller": "Fieller", "delta": "delta method", "bootstrap": "bootstrap"}
+METHOD_NAMES: dict[IntervalMethod, str] = {
+    "fieller": "Fieller",
+    "delta": "delta method",
+    "bootstrap": "bootstrap",
+    "posterior": "credible",
+    "random-effects": "random effects",
+}
 REACH = 1e3
 """By how many widths of the Axes an unbounded interval is drawn beyond their edge: it stays so when one zooms out."""
 
@@ -53,10 +58,10 @@ class Estimate:
 
 @takes_level
 def coefficient_forest(
-    fits: LinearFit | Mapping[str, LinearFit],
+    fits: Fit | Mapping[str, Fit],
     terms: Sequence[str] | None = None,
     level: float = 0.95,
-    method: IntervalMethod = "fieller",
+    method: IntervalMethod | None = None,
     ax: Axes | None = None,
     *,
     target: str | None = None,
@@ -66,15 +71,16 @@ def coefficient_forest(
 
     Parameters
     ----------
-    fits : LinearFit or mapping of str to LinearFit
+    fits : a fit, or mapping of str to fits
         One fit, or several by name: of several methods, costs or sites. A term that a fit has not is left out there.
     terms : sequence of str, optional
         Terms to draw, from top to bottom. Default all but the constant, whose size says little beside the others'.
     level : float
         Probability that an interval holds the truth, in [0.5, 1).
-    method : str
-        As for `LinearFit.conf_int`. Under ``"fieller"`` an interval may be unbounded: it then runs to the edge of the
-        Axes, and ends there in an arrow. Where the set is all but a gap, two rays leave the gap open.
+    method : str, optional
+        As for `conf_int` of the fits. Default the confidence sets of each: Fieller's of linear fits, Wald's of
+        generalised ones. An unbounded interval runs to the edge of the Axes, and ends there in an arrow. Where the set
+        is all but a gap, two rays leave the gap open.
     ax : Axes, optional
         Default those of a new figure.
     target : str, optional
@@ -95,7 +101,7 @@ def coefficient_forest(
     ValueError
         When there is no fit, no such term or no such target.
     """
-    listed = {"": fits} if isinstance(fits, LinearFit) else dict(fits)
+    listed = {"": fits} if isinstance(fits, Fit) else dict(fits)
     if not listed:
         raise ValueError("a forest needs at least one fit")
     results = {name: fit._results_of(target) for name, fit in listed.items()}
@@ -122,13 +128,14 @@ def coefficient_forest(
     labels = [label_of(known[name], scaled=scaled) for name in names]
     name_rows(ax, labels)
     beside = max(max(map(len, labels)) - 8, 0)
-    note = f"{percent(level)} intervals ({METHOD_NAMES[method]})"
+    names_of = dict.fromkeys(METHOD_NAMES[method] if method else one.inverts for one in results.values())
+    note = f"{percent(level)} intervals ({', '.join(names_of)})"
     if any(not one.found.is_bounded for estimated in series for one in estimated.values()):
         ax.tick_params(axis="y", pad=11.0)  # room for the arrows
         note += ", arrows: no bound"
-    explained = next(iter(results.values())).equations.target
+    explained, link = next(iter(results.values())).target, next(iter(listed.values()))._link
     per = "over half of the term's range" if scaled else "for one unit of the term"
-    label = f"change of {with_unit(explained.name, explained.unit)} {per}\n{note}"
+    label = f"change of {link}{with_unit(explained.name, explained.unit)} {per}\n{note}"
     ax.set_xlabel(label, loc="center" if beside < 8 else "right", parse_math=False)
     if len(listed) > 1:
         handles = [Line2D([], [], color=color_of(ax, i), marker=marker_of(i), markersize=5) for i in range(len(listed))]
@@ -170,21 +177,21 @@ def _as_set(low: float, high: float) -> ConfidenceSet:
     return ConfidenceSet("interval" if np.isfinite(low) and np.isfinite(high) else "line", low, high)
 
 
-def known_terms(results: Mapping[str, TargetResults]) -> dict[str, Term]:
+def known_terms(results: Mapping[str, Results]) -> dict[str, Term]:
     """Return the terms of all fits by name, with the largest scale among those that the coefficients are of."""
     found: dict[str, Term] = {}
     for one in results.values():
-        target_scale = one.equations.target.scale
-        for term, entry in zip(one.equations.terms, np.diag(one.contrasts), strict=True):
+        target_scale = one.target.scale
+        for term, entry in zip(one.terms, np.diag(one.contrasts), strict=True):
             scale = float(target_scale / entry)  # 1 where rows were divided by their norm: terms stay scaled there
             if term.name not in found or found[term.name].scale < scale:
                 found[term.name] = replace(term, scale=scale)
     return found
 
 
-def estimates(results: TargetResults, level: float, method: IntervalMethod) -> dict[str, Estimate]:
+def estimates(results: Results, level: float, method: IntervalMethod | None) -> dict[str, Estimate]:
     """Return what a fit says of each of its parameters."""
-    if method == "fieller":
+    if method is None or (method == "fieller" and results.inverts == METHOD_NAMES[method]):
         sets = results.confidence_sets(level)
     else:
         sets = [ConfidenceSet("interval", low, high) for low, high in results.conf_int(level, method).tolist()]

@@ -223,7 +223,7 @@ class TestForest:
         assert segments(ax) == [pytest.approx(tuple(pair)) for pair in FIT.conf_int()[1:]]
         assert [y for _, y in points(ax)] == [0.0, 1.0, 2.0]
 
-    @pytest.mark.parametrize("method", ["delta", "bootstrap"])
+    @pytest.mark.parametrize("method", ["delta", "bootstrap", "posterior"])
     def test_other_methods(self, method: Any, ax: Axes) -> None:
         coefficient_forest(FIT, level=0.8, method=method, ax=ax)
         assert segments(ax) == [pytest.approx(tuple(pair)) for pair in FIT.conf_int(0.8, method)[1:]]

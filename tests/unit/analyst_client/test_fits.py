@@ -3,6 +3,7 @@
 import inspect
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from client_examples import release_of_rows
+from matplotlib.figure import Figure
 from sklearn.base import clone
 
 import analyst_client
@@ -30,10 +32,12 @@ from analyst_client import (
 )
 from analyst_client.estimators.base import GLANCE, Estimator, Fit
 from analyst_client.inference import AnovaTable, EstimateTable, base
+from analyst_client.inference.heads import spent_text
 from analyst_client.inference.score import ConfidenceSet
 from analyst_client.inference.summary import Summary
 from analyst_client.kinds import Noise
 from analyst_client.refinement import Refinement
+from analyst_client.schema import Cost
 from bench.ideal import IdealCurator
 
 pytestmark = [
@@ -326,3 +330,25 @@ def test_a_generalised_fit_names_its_method(method: str) -> None:
         fit_of("PoissonRegression() of a refinement").conf_int(method=method)
     with pytest.raises(EstimationError, match="are those of method 'delta'"):
         fit_of("PoissonRegression() of a refinement").summary(bound=1.0)
+
+
+def test_a_forest_shows_a_generalised_fit_on_the_scale_of_its_link() -> None:
+    plots = pytest.importorskip("analyst_client.plots")
+    fit = fit_of("LogisticRegression() of a refinement")
+    ax = plots.coefficient_forest(fit, ax=Figure().subplots())
+    assert ax.get_xlabel() == "change of the log odds of y for one unit of the term\n95% intervals (Wald)"
+    shown = sorted(tuple(line.get_xdata()) for line in ax.lines if len(line.get_xdata()) == 2)
+    assert [pair for pair in shown if pair[0] < pair[1]] == [
+        pytest.approx(pair) for pair in sorted(map(tuple, fit.conf_int()[1:]))
+    ]
+    with pytest.raises(EstimationError, match="are those of method 'delta'"):
+        plots.coefficient_forest(fit, method="fieller", ax=ax)
+
+
+def test_fits_of_one_refinement_state_the_price_of_all_of_it() -> None:
+    bought = refined("gaussian")
+    price = Cost(0.16738, None, 0.68, 1e-6)
+    whole = replace(bought, releases=tuple(replace(one, cost=price) for one in bought.releases))
+    fits = RefinedRegression().fit(whole), BayesianRegression(**SAMPLED).fit(whole)
+    charged = [dict(fit.summary().facts)["privacy charged"] for fit in fits]
+    assert charged == [spent_text([("", price)] * len(whole.releases))] * 2
