@@ -21,7 +21,7 @@ WORKERS ?= 3
 export CURATOR_TEST_TIME_SCALE ?= 3
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo check test test-spark lint types coverage races fuzz soak audit docs notebooks lock wheelhouse bench studies clean
+.PHONY: help demo check test test-spark lint types coverage races fuzz soak audit simulate docs notebooks lock wheelhouse bench studies clean
 .DEFAULT_GOAL := help
 
 help: ## show the targets
@@ -91,6 +91,9 @@ types: $(VENV)/.installed ## mypy, strict
 
 audit: $(VENV)/.installed ## the guarantee from outside, and flaws on purpose; writes docs/audit.md (AUDIT=--check: does not)
 	$(BIN)/python -m audit.run $(AUDIT)
+
+simulate: $(VENV)/.installed ## coverage and sizes by simulation; writes docs/simulations.md (SIMULATE=--check: where it is due)
+	$(BIN)/python tests/simulations/simulate.py $(SIMULATE)
 
 docs: $(VENV)/.installed ## the documentation as a site, in build/site; a broken link ends it
 	$(BIN)/python docs/site/build.py

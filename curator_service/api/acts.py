@@ -61,7 +61,7 @@ class AtHost:
     default: Any = inspect.Parameter.empty
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Parameter:
     """Something that is given to an act.
 
@@ -92,7 +92,7 @@ class Parameter:
         is_name = any(getattr(one, "pattern", None) == NAME_PATTERN for one in self.field.metadata)
         return self.place == "path" or (self.is_needed and (is_name or self.name.endswith("_id")))
 
-    @property
+    @functools.cached_property
     def field(self) -> FieldInfo:
         """Its type, description and limits."""
         return FieldInfo.from_annotation(self.annotation)

@@ -1,0 +1,153 @@
+"""Simulations, and the page of what they found: `make simulate`.
+
+    python tests/simulations/simulate.py           run them, and write docs/simulations.md
+    python tests/simulations/simulate.py --check   run them where the page is about other code
+
+The page states the digest of the code that they are about, without its comments and docstrings: a word that changes
+there makes no simulation due.
+"""
+
+import argparse
+import hashlib
+import io
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "simulations.md"
+CODE = (
+    "tests/simulations",
+    "analyst_client/analyses",
+    "analyst_client/estimators",
+    "analyst_client/inference",
+    "analyst_client/kinds",
+    "analyst_client/refinement",
+    "bench/analyses.py",
+    "bench/desk.py",
+    "bench/figures.py",
+    "bench/refined.py",
+    "bench/refined_generalized.py",
+    "bench/rsquared.py",
+    "bench/simulation.py",
+    "bench/tables.py",
+    "bench/weights.py",
+    "curator_service/kinds",
+    "curator_service/privacy",
+)
+_LINE = re.compile(r"^Digest of the simulated code \(SHA-256\): `([0-9a-f]{64})`$", re.MULTILINE)
+_LEFT_OUT = {tokenize.COMMENT, tokenize.NL, tokenize.ENCODING, tokenize.ENDMARKER}
+_BEGINS = {tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
+
+
+def read_code(text: str) -> str:
+    """Return a module's text without comments, blank lines and docstrings.
+
+    Examples
+    --------
+    >>> read_code('def one():\\n    "Return one."\\n    return 1  # of all\\n')
+    'def\\x00one\\x00(\\x00)\\x00:\\x00return\\x001'
+    """
+    tokens = [one for one in tokenize.generate_tokens(io.StringIO(text).readline) if one.type not in _LEFT_OUT]
+    kept, before = [], tokenize.NEWLINE
+    for i, one in enumerate(tokens):
+        follows = tokens[i + 1].type if i + 1 < len(tokens) else tokenize.NEWLINE
+        is_said = one.type == tokenize.STRING and before in _BEGINS and follows == tokenize.NEWLINE
+        if not is_said and one.string.strip():
+            kept.append(one.string)
+        before = one.type
+    return "\0".join(kept)
+
+
+def list_files() -> list[Path]:
+    """Return the simulated files, in order."""
+    found: set[Path] = set()
+    for name in CODE:
+        place = ROOT / name
+        found |= {place} if place.is_file() else set(place.rglob("*.py"))
+    return sorted(found)
+
+
+def make_digest() -> str:
+    """Hash paths and code, each after its length."""
+    digest = hashlib.sha256()
+    for path in list_files():
+        for content in (str(path.relative_to(ROOT)).encode(), read_code(path.read_text(encoding="utf-8")).encode()):
+            digest.update(len(content).to_bytes(8, "big") + content)
+    return digest.hexdigest()
+
+
+def is_current() -> bool:
+    """Return whether the page is about this code."""
+    return PAGE.is_file() and _LINE.findall(PAGE.read_text(encoding="utf-8")) == [make_digest()]
+
+
+def run(workers: int) -> tuple[int, str]:
+    """Run every simulation; return pytest's status and the page of what they found."""
+    with tempfile.TemporaryDirectory() as folder:
+        report, began = Path(folder) / "report.xml", time.monotonic()
+        words = [
+            "-m",
+            "pytest",
+            "tests/simulations",
+            "-q",
+            "-n",
+            str(workers),
+            "--dist",
+            "load",
+            f"--junitxml={report}",
+        ]
+        ended = subprocess.run([sys.executable, *words], cwd=ROOT, check=False)
+        page = write_page(ElementTree.parse(report).getroot(), time.monotonic() - began)
+    return ended.returncode, page
+
+
+def write_page(report: ElementTree.Element, seconds: float) -> str:
+    """Return the page: how many cases of each file held."""
+    lines = [
+        "# Simulations",
+        "",
+        "`make simulate` wrote this page. Each case repeats releases of made or real rows, with seeds, and compares",
+        "rates with what they should be: a coverage, a size, a spread. It fails beyond three standard errors.",
+        "",
+        f"Digest of the simulated code (SHA-256): `{make_digest()}`",
+        "",
+        f"All of them took {seconds:,.0f} s, beside other work or not.",
+        "",
+        "| file | cases | held | failed |",
+        "| --- | --- | --- | --- |",
+    ]
+    return "\n".join([*lines, *_rows(report)]) + "\n"
+
+
+def _rows(report: ElementTree.Element) -> Iterator[str]:
+    cases: dict[str, list[bool]] = {}
+    for case in report.iter("testcase"):
+        failed = any(child.tag in {"failure", "error"} for child in case)
+        cases.setdefault(case.get("classname", "").split(".")[2], []).append(failed)
+    for name, failed in sorted(cases.items()):
+        yield f"| `{name}.py` | {len(failed)} | {failed.count(False)} | {failed.count(True)} |"
+
+
+def main() -> int:
+    """Run the simulations where they are due, or asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="only where the page is about other code; write nothing")
+    parser.add_argument("--workers", type=int, default=2)
+    given = parser.parse_args()
+    if given.check and is_current():
+        return 0
+    status, page = run(given.workers)
+    if not given.check:
+        PAGE.write_text(page, encoding="utf-8")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
