@@ -98,13 +98,10 @@ class DummyReleases:
             drawn = 0.0 if generator is None else _draw(generator, noise, 1)[0] * noise.lambda_min
             statistics["lambda_min"] = packed(smallest + drawn, ())
         text = write_text(
+            quote,
             release_id="dummy",
             dataset=f"{quote.dataset} (dummy)",
             request=quote.request,
-            features=quote.features,
-            columns=quote.columns,
-            terms=quote.terms,
-            targets=quote.targets,
             statistics={name: entry for name, entry in statistics.items() if offered[name] is not None},
             noise=noise,
             cost={name: value for name, value in asdict(quote.cost).items() if value is not None and value != np.inf},

@@ -7,8 +7,8 @@ noise. Nothing is known of the rows that the curator holds.
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from analyst_client.schema.answers import Answer
 from analyst_client.schema.columns import Column, Term
 from analyst_client.schema.quotes import AnyQuote
 
+Made = TypeVar("Made", Release, ScoreRelease)
 BODY_MAX = 64 * 1024
 """Largest request of a curator, in bytes."""
 _POSTED_NUMBER, _LONGEST = re.compile(r"(?<![\d.])-?\d+(?=[,\]}])"), "-99999999"
@@ -41,7 +42,6 @@ ROWS_MAX = 4000
 """Made-up rows; each counts for as many as are expected."""
 CORRELATION, EXPLAINED, REACH = 0.2, 0.5, 4.0
 """Of the made-up columns; of the target; and standard deviations from the middle of a column to its bounds."""
-_POSTED = ("columns", "terms", "target", "expressions", "loss", "posted")
 _MISSING = 0.1
 """Share of missing values where a term says that they are."""
 _INDEX_MOST = 16.0
@@ -147,51 +147,44 @@ class MadeUpRows:
         NotImplementedError
             Of a kind that is not known here.
         """
-        shared: dict[str, Any] = {
-            "text": "",
-            "id": "practice",
-            "dataset": quote.dataset,
-            "created_at": None,
-            "receipt": None,
-        }
-        shared |= {"request": quote.request, "cost": quote.cost}
         if isinstance(quote, ScoreQuote):
-            return self._score(quote, shared)
+            return self._score(quote)
         if isinstance(quote, Quote) and quote.combined and quote.posted is not None:
-            return self._gram(quote, shared)
+            return self._gram(quote)
         raise NotImplementedError(quote.kind)
 
-    def _score(self, quote: ScoreQuote, shared: dict[str, Any]) -> ScoreRelease:
+    def _score(self, quote: ScoreQuote) -> ScoreRelease:
         x, y = self.design(quote.columns, quote.terms), self.target(quote.columns, quote.target)
         r = residuals(quote.loss, y, x @ quote.coefficients, quote.target)
         g = (x @ quote.directions) * r[:, np.newaxis]
         longest = np.sqrt(np.sum(g**2, axis=1))
         g *= within(longest)[:, np.newaxis]
         counts = np.bincount(np.searchsorted(NORM_EDGES, longest, side="right"), minlength=len(NORM_EDGES) + 1)
-        own: dict[str, Any] = {name: getattr(quote, name) for name in _POSTED}
         found: dict[str, Any] = {SCORE: g.sum(axis=0), NORMS: counts.astype(np.float64), MEAT: g.T @ g}
         told: dict[str, Any] = dict.fromkeys(found)
         told |= {name: self.weight * found[name] for name in quote.statistics}
-        return ScoreRelease(**told, **own, statistics=quote.statistics, noise=quote.noise, **shared)
+        return _answered(ScoreRelease, quote, **told)
 
-    def _gram(self, quote: Quote, shared: dict[str, Any]) -> Release:
+    def _gram(self, quote: Quote) -> Release:
         assert quote.posted is not None
         (target,) = quote.targets
         names = [term.name for term in quote.combined]
         v = self.design(quote.columns, quote.combined) @ quote.posted.matrix(names, quote.posted.count)
         kept = within(np.sqrt(np.sum(v**2, axis=1)))
         v, y = v * kept[:, np.newaxis], self.target(quote.columns, target) * kept
-        own: dict[str, Any] = {
-            name: getattr(quote, name)
-            for name in ("features", "inner_columns", "terms", "targets", "expressions", "combined", "posted", "noise")
-        }
         w = self.weight
         moments: dict[str, Any] = {
             "xtx": w * v.T @ v,
             "xty": w * (v.T @ y)[:, np.newaxis],
             "yty": np.array([w * y @ y]),
         }
-        return Release(**moments, lambda_min=None, **own, **shared)
+        return _answered(Release, quote, **moments, lambda_min=None, steps=())
+
+
+def _answered(of: type[Made], quote: AnyQuote, **statistics: Any) -> Made:
+    """Return a release of these statistics; what it has beside them is as quoted."""
+    as_quoted = {one.name: getattr(quote, one.name) for one in fields(of) if hasattr(quote, one.name)}
+    return of(**({"text": "", "id": "practice", "created_at": None, "receipt": None} | as_quoted | statistics))
 
 
 def _names(problem: Problem) -> set[str]:

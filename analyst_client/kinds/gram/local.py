@@ -3,15 +3,15 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple, Self
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from analyst_client.error_base import ServiceError
 from analyst_client.kinds.gram import KIND
-from analyst_client.kinds.gram.coding import name_features
+from analyst_client.kinds.gram.coding import Coded
 from analyst_client.kinds.gram.design import code_target, design_matrix, map_rows
 from analyst_client.kinds.gram.quote import Noise
 from analyst_client.kinds.gram.statistics import NoisyStatistics
@@ -19,41 +19,21 @@ from analyst_client.kinds.published import PublishedAnswer
 from analyst_client.schema.columns import (
     Column,
     DerivedColumn,
-    Term,
     column_json,
     plain_term,
     stored_columns,
     term_json,
     terms_of,
 )
-from analyst_client.terms.expression import Expression, col
-
-
-class Coding(NamedTuple):
-    """The rule that turns rows into the terms and the targets of a release.
-
-    `expressions` has features and targets as they are asked for, by name; `clipped` says of each target that its values
-    are clipped to its bounds; `row_map` is None where it is not known.
-    """
-
-    features: tuple[Column, ...]
-    columns: tuple[Column, ...]
-    terms: tuple[Term, ...]
-    targets: tuple[Term, ...]
-    expressions: Mapping[str, Expression]
-    clipped: tuple[bool, ...]
-    row_map: str | None = None
+from analyst_client.terms.expression import col
 
 
 def write_text(
+    coded: Coded,
     *,
     release_id: str,
     dataset: str,
     request: Mapping[str, Any],
-    features: Sequence[Column],
-    columns: Sequence[Column],
-    terms: Sequence[Term],
-    targets: Sequence[Term],
     statistics: Mapping[str, Any],
     noise: Noise,
     cost: Mapping[str, Any] | None = None,
@@ -65,32 +45,28 @@ def write_text(
         "dataset": dataset,
         "kind": KIND,
         "request": request,
-        "features": [column_json(column) for column in features],
-        "terms": [term_json(term) for term in terms],
-        "targets": [term_json(term) for term in targets],
+        "features": [column_json(column) for column in coded.features],
+        "terms": [term_json(term) for term in coded.terms],
+        "targets": [term_json(term) for term in coded.targets],
         "statistics": statistics,
         "noise": {"distribution": members.pop("distribution"), "sd": members},
     }
-    if list(columns) != list(features):  # something is computed
-        body["columns"] = [column_json(column) for column in stored_columns(columns)]
-        body["derived"] = [column_json(column) for column in columns if isinstance(column, DerivedColumn)]
+    if coded.inner_columns:  # something is computed
+        body["columns"] = [column_json(column) for column in stored_columns(coded.columns)]
+        body["derived"] = [column_json(column) for column in coded.columns if isinstance(column, DerivedColumn)]
     if cost is not None:
         body["cost"] = cost
     return json.dumps(body, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-def coding_of(features: Sequence[Column], target: str | Column | Sequence[Column] | None, *, constant: bool) -> Coding:
-    """Return the coding of declared columns; the arguments are those of `Release.from_public`."""
-    if isinstance(target, str) or target is None:
-        raise ValueError("beside columns the target must be a Column, with its bounds")
-    responses = (target,) if isinstance(target, Column) else tuple(target)
-    return Coding(
-        tuple(features),
-        tuple(features),
-        terms_of(tuple(features), constant),
-        tuple(plain_term(column) for column in responses),
-        {column.name: col(column.name) for column in features},
-        tuple(column.lower is not None for column in responses),
+def coded_of(features: Sequence[Column], responses: Sequence[Column], *, constant: bool) -> Coded:
+    """Return how declared columns are coded."""
+    return Coded(
+        features=tuple(features),
+        inner_columns=(),
+        terms=terms_of(tuple(features), constant),
+        targets=tuple(map(plain_term, responses)),
+        expressions={column.name: col(column.name) for column in features},
     )
 
 
@@ -203,9 +179,9 @@ class MadeHere(NoisyStatistics, PublishedAnswer):
         t = cross.shape[-1] if cross is not None else 0 if squares is None else len(squares)
         columns = as_columns(features, default=[f"x{i + 1}" for i in range(d - constant)])
         responses = as_columns(targets, default=["y"] if t == 1 else [f"y{i + 1}" for i in range(t)])
-        terms = terms_of(columns, constant)
-        if len(terms) != d:
-            raise ValueError(f"features and constant make {len(terms)} terms, and xtx has {d} rows")
+        coded = coded_of(columns, responses, constant=constant)
+        if len(coded.terms) != d:
+            raise ValueError(f"features and constant make {len(coded.terms)} terms, and xtx has {d} rows")
         for name, array, shape in (("xty", cross, (d, len(responses))), ("yty", squares, (len(responses),))):
             if array is not None and array.shape != shape:
                 raise ValueError(f"{name} must have shape {shape}, not {array.shape}")
@@ -213,12 +189,9 @@ class MadeHere(NoisyStatistics, PublishedAnswer):
         statistics = {"xtx": packed(gram[np.triu_indices(d)], (d, d), "upper")}
         statistics |= {name: packed(array, array.shape) for name, array in beside.items() if array is not None}
         return cls._read_own(
+            coded,
             dataset=dataset,
             request=request_of([column.name for column in columns], norm),
-            features=columns,
-            columns=columns,
-            terms=terms,
-            targets=tuple(plain_term(column) for column in responses),
             statistics=statistics,
             noise=noise if isinstance(noise, Noise) else uniform_noise(float(noise), set(statistics)),
         )
@@ -264,14 +237,27 @@ class MadeHere(NoisyStatistics, PublishedAnswer):
         >>> Release.from_public(rows, *columns).xty.round(2).tolist()
         [[-1.0], [0.67]]
         """
+        coded: Coded
+        row_map = None
         if isinstance(features, MadeHere):
             if features.combined:
                 raise ValueError("rows of combinations are not made here: ask for a release of the terms themselves")
-            coding = features._coding(target)
+            if not isinstance(target, str | None):
+                raise ValueError("beside a release the target must be the name of one of its targets")  # noqa: TRY004
+            targets = tuple(term for term in features.targets if target in {None, term.name})
+            if not targets:
+                raise ValueError(f"the release has no target {target!r}; it has {', '.join(features.target_names)}")
+            coded, row_map = replace(features, targets=targets), features.row_map
+            # A curator's targets have bounds; those of a release made here have none where its units are the raw ones.
+            clipped = [features.receipt is not None or (t.center, t.scale) != (0.0, 1.0) for t in targets]
         else:
-            coding = coding_of(features, target, constant=constant)
-        listed, columns, terms, targets, expressions, clipped, row_map = coding
-        twice = {term.name for term in targets} & {column.name for column in listed}
+            if isinstance(target, str) or target is None:
+                raise ValueError("beside columns the target must be a Column, with its bounds")
+            responses = (target,) if isinstance(target, Column) else tuple(target)
+            coded = coded_of(features, responses, constant=constant)
+            clipped = [column.lower is not None for column in responses]
+        columns, terms, targets, expressions = coded.columns, coded.terms, coded.targets, coded.expressions
+        twice = {term.name for term in targets} & {column.name for column in coded.features}
         if twice:
             raise ValueError(f"{', '.join(sorted(twice))} stands among the features and the targets")
         rows = map_rows(design_matrix(frame, columns, terms, clip=True), terms, row_map)
@@ -286,7 +272,7 @@ class MadeHere(NoisyStatistics, PublishedAnswer):
         rows, values = rows[known], values[known]
         gram = rows.T @ rows
         gram = (gram + gram.T) / 2.0
-        request = request_of([expressions[name].to_json() for name in name_features(listed, terms)], None)
+        request = request_of([expressions[name].to_json() for name in coded.feature_names], None)
         if any(target.name in expressions for target in targets):
             request["targets"] = [expressions[target.name].to_json() for target in targets]
         statistics = {
@@ -295,30 +281,16 @@ class MadeHere(NoisyStatistics, PublishedAnswer):
             "yty": packed(np.sum(values**2, axis=0), (len(targets),)),
         }
         return cls._read_own(
+            coded,
             dataset=dataset,
             request=request | {"public": True} | ({"rows": {"map": row_map}} if row_map == "unit" else {}),
-            features=listed,
-            columns=columns,
-            terms=terms,
-            targets=targets,
             statistics=statistics,
             noise=uniform_noise(0.0, set(statistics)),
         )
 
-    def _coding(self, target: str | Column | Sequence[Column] | None) -> Coding:
-        """Return how the rows of this release were coded, with one of its targets or all."""
-        if not isinstance(target, str | None):
-            raise ValueError("beside a release the target must be the name of one of its targets")  # noqa: TRY004
-        targets = tuple(term for term in self.targets if target in {None, term.name})
-        if not targets:
-            raise ValueError(f"the release has no target {target!r}; it has {', '.join(self.target_names)}")
-        # A curator's targets have bounds; those of a release made here have none where its units are the raw ones.
-        clipped = tuple(self.receipt is not None or (t.center, t.scale) != (0.0, 1.0) for t in targets)
-        return Coding(self.features, self.columns, self.terms, targets, self.expressions, clipped, self.row_map)
-
     @classmethod
-    def _read_own(cls, **members: Any) -> Self:
+    def _read_own(cls, coded: Coded, **members: Any) -> Self:
         try:
-            return cls.from_text(write_text(release_id="local", **members))
+            return cls.from_text(write_text(coded, release_id="local", **members))
         except ServiceError as error:
             raise ValueError(str(error).removeprefix("malformed answer: ")) from None

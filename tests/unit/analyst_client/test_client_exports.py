@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from analyst_client import OLS, Column, Release, tutorial
 from analyst_client.kinds import Noise
+from analyst_client.kinds.gram.coding import Coded
 from analyst_client.kinds.gram.design import design_matrix
 from analyst_client.kinds.gram.exports.moments import is_covariance, project, raw_moments
 from analyst_client.kinds.gram.exports.names import comment_lines, safe_names
@@ -156,6 +157,7 @@ def with_products() -> Release:
     X, y = design_matrix(frame, (sex, age, dose), terms, clip=True), rng.uniform(-1, 1, 90)
     gram = X.T @ X
     text = write_text(
+        Coded(features=(sex, age, dose), inner_columns=(), terms=terms, targets=(target,), expressions={}),
         release_id="local",
         dataset="own",
         request={
@@ -163,10 +165,6 @@ def with_products() -> Release:
             "features": ["sex", "age", {"polynomial": ["dose", 2]}, {"interaction": ["sex", "age"]}],
             "targets": ["y"],
         },
-        features=(sex, age, dose),
-        columns=(sex, age, dose),
-        terms=terms,
-        targets=(target,),
         statistics={
             "xtx": packed(gram[np.triu_indices(6)], (6, 6), "upper"),
             "xty": packed(X.T @ y, (6, 1)),

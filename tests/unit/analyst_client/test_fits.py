@@ -21,7 +21,6 @@ from analyst_client import (
     AdaSSP,
     BayesianRegression,
     Column,
-    Cost,
     EmpiricalBayes,
     EstimationError,
     LogisticRegression,
@@ -38,6 +37,7 @@ from analyst_client.inference.score import ConfidenceSet
 from analyst_client.inference.summary import Summary
 from analyst_client.kinds import Noise
 from analyst_client.refinement import Refinement
+from analyst_client.schema import Cost
 from bench.ideal import IdealCurator
 
 pytestmark = [
