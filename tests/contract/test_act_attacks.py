@@ -1,4 +1,4 @@
-"""Acts of a new file, attacked: what their document allows is taken, what it forbids is refused, on a route and a page."""
+"""Acts of a new file, attacked: a route and a page take what their document allows, and refuse the rest."""
 
 from collections.abc import Iterator
 from pathlib import Path
