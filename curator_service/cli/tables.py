@@ -167,8 +167,9 @@ def _may(one: Any, _: Names) -> str:
 
 def _limit(name: str) -> Callable[[Any, Names], object]:
     def cell(one: Any, _: Names) -> str:
-        units = getattr(one, name) if one.scope in {ACCOUNT, "analyst", "project"} else None
-        return "" if units is None else f"{int(units) / UNITS_PER_ONE:.6g}"
+        units = getattr(one, name)
+        said = "none" if units is None else f"{int(units) / UNITS_PER_ONE:.6g}"
+        return said if one.scope in {ACCOUNT, "analyst", "project"} else ""
 
     return cell
 
