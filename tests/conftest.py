@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from canaries import _canaries_are_searched_for, _no_canary_is_shown, pytest_runtest_logreport  # noqa: F401
 from hypothesis import Phase, settings
-from support import Api, World, fresh_database, open_world
+from support import Api, World, fresh_database, named_database, open_world
 
 # Arrow loads libraries with its first array. Load them here: else each process that reads rows would.
 pa.array([0])
@@ -55,6 +55,13 @@ def postgres_server() -> str:
 
 @pytest.fixture
 def postgres_url(postgres_server: str) -> Iterator[str]:
+    """Return the URL of a database that is not there yet: `open_world` makes it, as a copy where it can."""
+    with named_database(postgres_server) as url:
+        yield url
+
+
+@pytest.fixture
+def empty_postgres_url(postgres_server: str) -> Iterator[str]:
     """Return the URL of a fresh, empty database."""
     with fresh_database(postgres_server) as url:
         yield url
@@ -69,8 +76,14 @@ def module_postgres_url(postgres_server: str) -> Iterator[str]:
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def database_url(request: pytest.FixtureRequest) -> str | None:
-    """Return a fresh database's URL; None is the embedded one. A test that uses it runs on both."""
+    """Return the URL of a database that `open_world` makes; None is the embedded one. Its tests run on both."""
     return None if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def empty_database_url(request: pytest.FixtureRequest) -> str | None:
+    """Return the URL of a fresh, empty database; None is the embedded one."""
+    return None if request.param == "sqlite" else request.getfixturevalue("empty_postgres_url")
 
 
 @pytest.fixture

@@ -353,8 +353,10 @@ def _prepared_world(
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     url = None
     if server is not None:
-        url = _create_database(server)
-        atexit.register(_drop_database, server, name_of(url))
+        named = named_database(server)
+        url = named.__enter__()
+        atexit.register(named.__exit__, None, None, None)
+        create_database(server, url)
     with _new_world(folder, url, limit, adjacency, ZeroNoise(), ROWS, analysts, {}, Ticking()) as world:
         tokens = dict(world.tokens)
     return folder, url or "", tokens
@@ -411,21 +413,21 @@ def open_world(
     _prepare_again.cache_clear()  # worlds are copies of one: a test may have changed how its requests are prepared
     folder.mkdir(parents=True, exist_ok=True)
     source, clock = CountingNoise() if noise is None else noise, Ticking(moment)
+    server = None if url is None else os.environ["CURATOR_TEST_POSTGRES_URL"]
     if rows is not None or moment != EPOCH:
+        if server is not None and url is not None:
+            create_database(server, url)
         shown = ROWS if rows is None else rows
         with _new_world(folder, url, limit, adjacency, source, shown, analysts, settings, clock) as made:
             yield made
         return
-    server = None if url is None else os.environ["CURATOR_TEST_POSTGRES_URL"]
     original, original_url, tokens = _prepared_world(limit, adjacency, analysts, server)
     for part in ("data", "data-anchor"):
         shutil.copytree(original / part, folder / part)
     chosen = Settings(data_dir=folder / "data", database_url=url, **PUBLIC_PACE | settings)
     served = None
     if server is not None and url is not None:
-        with psycopg.connect(server, autocommit=True) as connection:
-            connection.execute(f"DROP DATABASE {name_of(url)}")
-            connection.execute(f"CREATE DATABASE {name_of(url)} TEMPLATE {name_of(original_url)}")
+        create_database(server, url, name_of(original_url))
         served = chosen.model_copy(update={"database_url": service_url(url)})
     curator = make_curator(chosen, noise=source, now=clock, response_timer=ResponseTimer(0))
     world = World(chosen, curator, clock, folder, source, dict(tokens), served=served)
@@ -495,20 +497,28 @@ def service_url(url: str) -> str:
 
 
 @contextmanager
-def fresh_database(server: str) -> Iterator[str]:
-    """Create an empty database, and drop it afterwards."""
-    url = _create_database(server)
+def named_database(server: str) -> Iterator[str]:
+    """Name a database that is not there yet; drop it afterwards."""
+    url = f"{server.rpartition('/')[0]}/curator_test_{secrets.token_hex(8)}"
     try:
         yield url
     finally:
         _drop_database(server, name_of(url))
 
 
-def _create_database(server: str) -> str:
-    url = f"{server.rpartition('/')[0]}/curator_test_{secrets.token_hex(8)}"
+@contextmanager
+def fresh_database(server: str) -> Iterator[str]:
+    """Create an empty database, and drop it afterwards."""
+    with named_database(server) as url:
+        create_database(server, url)
+        yield url
+
+
+def create_database(server: str, url: str, template: str = "template1") -> None:
+    """Create a database, as a copy of another one; what has its name is dropped."""
     with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name_of(url)}")
-    return url
+        connection.execute(f"DROP DATABASE IF EXISTS {name_of(url)}")
+        connection.execute(f"CREATE DATABASE {name_of(url)} TEMPLATE {template}")
 
 
 def name_of(url: str) -> str:
@@ -521,7 +531,7 @@ def _drop_database(server: str, name: str) -> None:
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute("SELECT set_config('statement_timeout', %s, false)", [str(int(1000 * scaled(30)))])
         try:
-            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+            connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
         except psycopg.errors.QueryCanceled:
             found = connection.execute(
                 "SELECT pid, application_name, state, wait_event FROM pg_stat_activity WHERE datname = %s", [name]

@@ -19,9 +19,10 @@ from analyst_client.admin.curator_admin import CuratorAdmin
 from analyst_client.admin.listing import to_json, write_csv, write_jsonl
 from analyst_client.admin.sending import Command
 from analyst_client.display.displayable import Displayable
-from analyst_client.error_base import CuratorError
+from analyst_client.error_base import CuratorError, ServiceError
 from analyst_client.errors import AuthenticationError, TransportError
 from analyst_client.schema.administration import GROUPS, EndedPermit, NewToken, Seal
+from analyst_client.schema.wire import Fields, parse_json
 from analyst_client.spelling import is_unicode, let_print
 
 REFUSED, WRONG, UNREACHABLE = 1, 2, 3
@@ -139,8 +140,16 @@ def _do(words: str, admin: CuratorAdmin, given: dict[str, Any]) -> Any:
         stated = {name: given[f"limit_{name}"] for name in LIMIT}
         asked["limit"] = {name: value for name, value in stated.items() if value is not None}
     if "file" in given:
-        asked["terms"] = json.loads(given["file"].read_text(encoding="utf-8"))
+        asked["terms"] = _read_terms(given["file"])
     return getattr(admin, command.method)(**asked)
+
+
+def _read_terms(file: Path) -> dict[str, Any]:
+    """Read a file as strictly as an answer."""
+    try:
+        return Fields(parse_json(file.read_text(encoding="utf-8"))).members
+    except ServiceError:
+        raise ValueError(f"{file}: it is not one object of JSON that names each member once") from None
 
 
 def _names(command: Command) -> list[str]:

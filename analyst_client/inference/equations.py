@@ -213,18 +213,18 @@ class Equations:
 
     @property
     def combined(self) -> tuple[Term, ...]:
-        """The terms that `terms` are combinations of, the same at all sites; else none."""
-        return self.sites[0].release.combined
+        """The terms that `terms` are combinations of, the same at all sites; else none, and none of a refined fit."""
+        return () if self.sites[0].corrected is not None else self.sites[0].release.combined
 
     @property
     def combinations(self) -> FloatArray | None:
         """The weights of these in the combinations, of shape (D', D); see `Release`."""
-        return self.sites[0].release.combinations
+        return self.sites[0].release.combinations if self.combined else None
 
     @property
     def constant_form(self) -> FloatArray | None:
         """Weights of the terms that add up to the constant, of shape (D,); None where none do."""
-        return self.sites[0].release.constant_form
+        return np.eye(len(self.terms))[0] if self.has_constant else self.sites[0].release.constant_form
 
     @property
     def row_map(self) -> str | None:

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from annotated_types import Ge, Le
-from pydantic import BaseModel, Field, TypeAdapter, create_model
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
 from curator_service.api.context import RequestContext
@@ -111,17 +111,20 @@ class Parameter:
         RequestInvalid
         """
         text = call.query.get(self.name)
-        if text is None:
+        if text is None and not self.is_needed:
             return self.default
         kind = self.field.annotation
         if kind is int:
             limits = {type(one): one for one in self.field.metadata}
-            return call.count(self.name, self.default, limits[Ge].ge, limits[Le].le)
+            return call.count(self.name, limits[Ge].ge, limits[Le].le)
         if kind is bool:
             if text not in {"false", "true"}:
                 raise RequestInvalid.at(f"?{self.name}", f"the query's {self.name} must be true or false")
             return text == "true"
-        return text
+        try:
+            return TypeAdapter(self.annotation).validate_python(text)
+        except ValidationError as error:
+            raise RequestInvalid.at(f"?{self.name}", f"the query's {self.name}: {error.errors()[0]['msg']}") from None
 
     def describe(self) -> dict[str, Any]:
         """Describe it for the OpenAPI document."""
@@ -131,7 +134,7 @@ class Parameter:
             schema = schema["anyOf"][0]
         elif not self.is_needed:
             schema["default"] = self.default
-        needed = {"required": True} if self.place == "path" else {}
+        needed = {"required": True} if self.is_needed else {}
         return {"name": self.name, "in": self.place, "schema": schema, "description": description} | needed
 
 
@@ -176,6 +179,8 @@ class Act:
         Whether a command that writes is refused under a seal.
     makes : bool
         Whether a command makes an embedded database where there is none.
+    check : callable or None
+        Takes the parameters of a command, and refuses what no curator would take, before one is opened or made.
     wrap : callable or None
         Goes around the route's endpoint.
     """
@@ -199,6 +204,7 @@ class Act:
     in_file: bool = False
     is_sealed: bool = True
     makes: bool = False
+    check: Callable[..., object] | None = None
     wrap: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
 
     def __call__(self, context: RequestContext, **given: Any) -> Any:

@@ -59,7 +59,7 @@ class RequestContext:
     sent : Call or None
         What was sent to a route; None where the act came from a page, or is a command on the machine.
     is_at_host : bool
-        Whether the act is a command on the machine.
+        Whether the operator does it, in a command on the machine; not so of the holder of a token there.
     """
 
     services: Services

@@ -1,6 +1,5 @@
 """Middleware of every request: its id, security headers, the body's limit, and the rendering of problems."""
 
-import json
 import re
 import secrets
 import time
@@ -30,6 +29,7 @@ from curator_service.kit.problems import (
     Unavailable,
     escape_pointer,
 )
+from curator_service.kit.wire import load_json
 
 _CACHE_CONTROL = b"cache-control"
 _POLICY, _REFERRER = b"content-security-policy", b"referrer-policy"
@@ -252,14 +252,14 @@ class Call:
         held = (tag.strip().removeprefix("W/") for tag in self._held.split(","))
         return any(tag in {etag, "*"} for tag in held)
 
-    def count(self, name: str, default: int, lowest: int, highest: int) -> int:
+    def count(self, name: str, lowest: int, highest: int) -> int:
         """Read a whole number from the query.
 
         Raises
         ------
         RequestInvalid
         """
-        text = self.query.get(name, str(default))
+        text = self.query.get(name, "")
         if not (text.isascii() and text.isdigit() and len(text) < 20 and lowest <= int(text) <= highest):
             raise RequestInvalid.at(f"?{name}", f"the query's {name} must be a whole number from {lowest} to {highest}")
         return int(text)
@@ -304,8 +304,8 @@ def read_json(text: bytes) -> Any:
     BodyMalformed
     """
     try:
-        return json.loads(text.decode(), object_pairs_hook=_unique_members, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError):
+        return load_json(text)
+    except ValueError:
         raise BodyMalformed(
             "The body is not JSON, names a member twice, or is nested deeper than any request is."
         ) from None
@@ -322,18 +322,6 @@ def read_model(content: Any, model: type[Body]) -> Body:
         return model.model_validate(content)
     except ValidationError as error:
         raise _invalid(error) from None
-
-
-def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse an object that names a member twice: readers differ in which one counts."""
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        raise ValueError("a member is named twice")
-    return members
-
-
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is not JSON")
 
 
 _TAGS = {

@@ -1,7 +1,6 @@
 """Commands of acts: each follows from its act's declaration."""
 
 import inspect
-import json
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -15,12 +14,13 @@ from pydantic.fields import FieldInfo
 from curator_service.api.acts import Act, Acts, Host, Parameter
 from curator_service.api.context import RequestContext
 from curator_service.approvals.acts import acts as approvals
-from curator_service.cli.common import AsJson, actor, fail, open_curator
+from curator_service.cli.common import AsJson, actor, fail, open_curator, refusals
 from curator_service.cli.tables import show
 from curator_service.container import Curator
 from curator_service.identity.policy import Objects, Role
 from curator_service.identity.repository import Principal
 from curator_service.identity.service import Caller
+from curator_service.kit.wire import load_json
 from curator_service.ledger.acts import acts as ledger
 from curator_service.ledger.schemas import PriceModel
 from curator_service.permits.acts import acts as permits
@@ -57,10 +57,12 @@ def make_command(act: Act) -> Callable[..., None]:
         as_json, token = given.pop("as_json"), given.pop("token", None)
         read = _read(act, given)
         writes = act.is_sealed and act.method != "GET"
+        if act.check is not None:
+            with refusals():
+                act.check(**read)
         with open_curator(to_write=writes, creates=act.makes) as curator:
             answer = act(_enter(curator, act, token), **read)
-            names = partial(_list_names, curator)
-            show(act, answer, names, as_json=as_json)
+            show(act, read, answer, partial(_list_names, curator), as_json=as_json)
 
     options = [one for parameter in act.parameters for one in _options(act, parameter)]
     if act.host is Host.HOLDER:
@@ -79,12 +81,12 @@ def _list_names(curator: Curator) -> dict[str, str]:
 
 def _enter(curator: Curator, act: Act, token: str | None) -> RequestContext:
     """Return the context of the operator at the machine, or of the holder of a token."""
-    if token is None:
+    if act.host is Host.OPERATOR:
         operator = Principal(actor(), actor(), frozenset({Role.OPERATOR}))
         return RequestContext(curator, Caller(operator, ""), Objects.ALL, is_at_host=True)
     assert act.action is not None
-    caller = curator.identity.identify(f"Bearer {token}")
-    return RequestContext(curator, caller, curator.identity.authorize(caller.principal, act.action), is_at_host=True)
+    caller = curator.identity.identify(f"Bearer {token or ''}")
+    return RequestContext(curator, caller, curator.identity.authorize(caller.principal, act.action))
 
 
 def _keyword(name: str, annotation: Any, default: Any = _EMPTY) -> inspect.Parameter:
@@ -108,9 +110,12 @@ def _options(act: Act, parameter: Parameter) -> list[inspect.Parameter]:
         return [_keyword(name, Annotated[kind.annotation, typer.Argument(metavar=metavar, help=help_)])]
     bounds = {type(one): one for one in kind.metadata}
     limits = {"min": bounds[Ge].ge, "max": bounds[Le].le} if {Ge, Le} <= set(bounds) else {}
-    flag = at_host.option or f"--{name.replace('_', '-')}"
-    option = typer.Option(flag, help=help_, **limits)
+    option = typer.Option(_flag(parameter), help=help_, **limits)
     return [_keyword(name, Annotated[kind.annotation, option], at_host.default)]
+
+
+def _flag(parameter: Parameter) -> str:
+    return parameter.at_host().option or f"--{parameter.name.replace('_', '-')}"
 
 
 def _read(act: Act, given: dict[str, Any]) -> dict[str, Any]:
@@ -133,7 +138,7 @@ def _read(act: Act, given: dict[str, Any]) -> dict[str, Any]:
         try:
             read[name] = TypeAdapter(at_host.annotation).validate_python(stated)
         except ValidationError as error:
-            fail(_explain(error, given[name] if name == act.whole else f"--{at_host.option or name}"))
+            fail(_explain(error, given[name] if name == act.whole else _flag(parameter)))
     return read
 
 
@@ -146,13 +151,13 @@ def _explain(error: ValidationError, of: object) -> str:
 
 
 def read_json(file: Path) -> Any:
-    """Read a file of JSON; one that is none ends the command."""
+    """Read a file as a body is read; one that is none ends the command."""
     try:
-        return json.loads(file.read_bytes())
+        return load_json(file.read_bytes())
     except OSError as error:
         fail(f"{file}: {error.strerror}")
-    except (ValueError, RecursionError):
-        fail(f"{file}: it is not JSON")
+    except ValueError:
+        fail(f"{file}: it is not JSON, names a member twice, or is nested deeper than any request is")
 
 
 populations, limits, proposals, permits_group, principals, tokens, keys = map(

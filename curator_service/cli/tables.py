@@ -10,6 +10,7 @@ from rich.table import Table
 
 from curator_service.api.acts import Act
 from curator_service.approvals.repository import ACCOUNT, ROWS
+from curator_service.approvals.response_models import ProposalAnswer
 from curator_service.cli.common import emit, err, escape, out
 from curator_service.ledger.response_models import AccountModel, SealAnswer
 from curator_service.ledger.schemas import SPENT_NOTE
@@ -21,10 +22,10 @@ from curator_service.register.response_models import NewTokenAnswer
 Names = Mapping[str, str]
 Columns = Mapping[str, Callable[[Any, Names], object]]
 """The cells of a row by their heads, of a thing that is listed and names of principals by their ids."""
-_RIGHT = {"limit", "spent", "share", "limit ε", "spent ε", "fits ε", "delta", "amount"}
+_RIGHT = {"limit", "spent", "share", "limit ε", "spent ε", "fits ε", "delta", "amount", "ε"}
 
 
-def show(act: Act, answer: Any, names: Callable[[], Names], *, as_json: bool) -> None:
+def show(act: Act, given: Mapping[str, Any], answer: Any, names: Callable[[], Names], *, as_json: bool) -> None:
     """Print the answer of an act, for a program or for a person; a curator that is sealed ends the command with 1."""
     content = answer if isinstance(answer, Mapping) else answer.__dict__
     items = act.answer.items if act.answer is not None else answer.items
@@ -33,15 +34,26 @@ def show(act: Act, answer: Any, names: Callable[[], Names], *, as_json: bool) ->
     elif items:
         out.print(_list(act.words, content[items], names()))
     elif "accountant" in content:
-        out.print(_list("populations list", [AccountModel.model_construct(**content)], {}))
+        account = AccountModel.model_construct(**content)
+        out.print(_list("populations list", [account], {}))
         if "entries" in content:
-            out.print(_list(act.words, content["entries"], names()))
+            viewed = [one | {"viewed": _view(int(one["units"]), account)} for one in content["entries"]]
+            out.print(_list(act.words, viewed, names(), _name_ledger(account)))
+    elif isinstance(answer, SealAnswer):
+        out.print(
+            f"[red]sealed[/red]: {escape(answer.reason)}"
+            if answer.sealed
+            else "[green]open[/green]: nothing is sealed",
+            soft_wrap=True,
+        )
+    elif type(answer) is ProposalAnswer:
+        out.print(_list("proposals list", [answer], {}, act.words))
     elif isinstance(answer, NewTokenAnswer):
         roles = ", ".join(answer.roles) + (", only to look" if answer.read_only else "")
         err.print(f"token {answer.id} of {answer.name} ({roles}), valid until {answer.expires_at}; it is shown once:")
         typer.echo(answer.token)
     elif act.words in SAID:
-        told = SAID[act.words].format(**{name: _write(value) for name, value in content.items()})
+        told = SAID[act.words].format(**{name: _write(value) for name, value in {**given, **content}.items()})
         out.print(told, soft_wrap=True)
     else:
         out.print(_describe(act, to_jsonable_python(content)))
@@ -54,9 +66,11 @@ def show(act: Act, answer: Any, names: Callable[[], Names], *, as_json: bool) ->
         raise typer.Exit(1)
 
 
-def _list(words: str, found: Iterable[Any], names: Names) -> Table:
+def _list(words: str, found: Iterable[Any], names: Names, title: str = "") -> Table:
     """Return a table with a line for each thing."""
-    table = Table(title=words, caption=_caption(found) if words == "populations list" else None)
+    table = Table(
+        title=title or TITLES.get(words, words), caption=_caption(found) if words == "populations list" else None
+    )
     for head in COLUMNS[words]:
         table.add_column(head, no_wrap=head in {"id", *_RIGHT}, justify="right" if head in _RIGHT else "left")
     for one in found:
@@ -91,7 +105,7 @@ def _write(value: Any) -> str:
         epsilon = "∞" if value["epsilon"] is None else f"{value['epsilon']:.4g}"
         return f"{value['units']} units, ε {epsilon} at δ {value['delta']:g}"
     if isinstance(value, Mapping):
-        return escape(", ".join(f"{name} = {one!r}" for name, one in value.items() if one is not None))
+        return escape(", ".join(f"{name} = {'all' if one is None else repr(one)}" for name, one in value.items()))
     if isinstance(value, list | tuple):
         return ", ".join(map(_write, value))
     if isinstance(value, bool):
@@ -101,6 +115,16 @@ def _write(value: Any) -> str:
 
 def _units(units: int, account: AccountModel) -> str:
     return f"{units / UNITS_PER_ONE:.5g} {ACCOUNTANTS[account.accountant].symbol}"
+
+
+def _view(units: int, account: AccountModel) -> str:
+    return _epsilon(ACCOUNTANTS[account.accountant].spent(units, account.delta))
+
+
+def _name_ledger(account: AccountModel) -> str:
+    """Say of which account entries are, and what their amounts count."""
+    counted = f"amounts in {ACCOUNTANTS[account.accountant].symbol}, ε at δ {account.delta:g}"
+    return f"Ledger of {account.population}: {account.adjacency}, {account.accountant}; {counted}"
 
 
 def _epsilon(amount: Any) -> str:
@@ -143,15 +167,16 @@ def _may(one: Any, _: Names) -> str:
 
 def _limit(name: str) -> Callable[[Any, Names], object]:
     def cell(one: Any, _: Names) -> str:
-        units = getattr(one, name) if one.scope in {ACCOUNT, "analyst", "project"} else None
-        return "" if units is None else f"{int(units) / UNITS_PER_ONE:.6g}"
+        units = getattr(one, name)
+        said = "none" if units is None else f"{int(units) / UNITS_PER_ONE:.6g}"
+        return said if one.scope in {ACCOUNT, "analyst", "project"} else ""
 
     return cell
 
 
 SAID = {
-    "permits grant": "{people} may use {datasets}: {id}",
-    "permits revoke": "took it back: {id} has {datasets} now",
+    "permits grant": "{analyst} may use {dataset}: {id}",
+    "permits revoke": "took {dataset} back from {analyst}: {id}",
     "permits end": "ended {id}",
     "principals appoint": "{name} is {roles} from now on",
     "tokens revoke": "revoked {id}",
@@ -159,6 +184,8 @@ SAID = {
     "ledger begin-anchor": "the anchor in {anchor} begins with the ledger as it stands; what left before is not in it",
 }
 """What a command says of its answer in one line."""
+TITLES = {"populations list": "Budgets: the account's unit first, epsilon at its delta beside it"}
+"""Of tables that need more words than their command."""
 COLUMNS: Mapping[str, Columns] = {
     "populations list": {
         "population": _member("population"),
@@ -166,7 +193,7 @@ COLUMNS: Mapping[str, Columns] = {
         "spent": lambda one, _: f"{_spent(one) / UNITS_PER_ONE:.5g}",
         "share": lambda one, _: f"{one.share_spent:.1%}",
         "limit ε": lambda one, _: _epsilon(one.limit),
-        "spent ε": lambda one, _: _epsilon(ACCOUNTANTS[one.accountant].spent(_spent(one), one.delta)),
+        "spent ε": lambda one, _: _view(_spent(one), one),
         "fits ε": lambda one, _: _epsilon(one.remaining),
         "delta": lambda one, _: f"{one.delta:g}",
     },
@@ -208,6 +235,7 @@ COLUMNS: Mapping[str, Columns] = {
         "who": lambda one, names: names.get(one["actor"], one["actor"]),
         "what": _member("dataset"),
         "amount": lambda one, _: f"{int(one['units']) / UNITS_PER_ONE:.5g}" if int(one["units"]) else "",
+        "ε": lambda one, _: one["viewed"] if int(one["units"]) else "",
     },
     "ledger register": {
         "#": _member("sequence"),

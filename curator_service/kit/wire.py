@@ -1,5 +1,6 @@
 """Base of the models of JSON: they read exactly what they declare."""
 
+import json
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
@@ -45,3 +46,28 @@ def left_out() -> Any:
     """Declare a member of an answer that is left out where it would say nothing: it is never sent as null."""
     # A default of a factory is not written into the schema.
     return Field(default_factory=lambda: None, exclude_if=is_absent)
+
+
+def load_json(text: bytes) -> Any:
+    """Read JSON strictly: no number that is not finite, and no object that names a member twice.
+
+    Raises
+    ------
+    ValueError
+    """
+    try:
+        return json.loads(text.decode(), object_pairs_hook=_unique_members, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError("it is nested deeper than any request is") from None
+
+
+def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse an object that names a member twice: readers differ in which one counts."""
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("a member is named twice")
+    return members
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is not JSON")

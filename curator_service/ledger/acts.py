@@ -41,7 +41,14 @@ def list_populations(context: RequestContext) -> PopulationsAnswer:
     return PopulationsAnswer.model_construct(populations=[AccountModel.of(account) for account in found])
 
 
-@acts.command("populations create", makes=True)
+def _check_budget(accountant: str, limit: PriceModel, **_: object) -> None:
+    if accountant not in ACCOUNTANTS:
+        raise PopulationError(f"the accountant must be one of {', '.join(ACCOUNTANTS)}")
+    if limit.epsilon is not None and (limit.delta is None) is not (accountant == PURE.name):
+        raise PopulationError("state the budget once: --epsilon with --delta (alone under pure), or --mu, or --rho")
+
+
+@acts.command("populations create", makes=True, check=_check_budget)
 def create_population(
     context: RequestContext,
     name: Annotated[Name, Field(description="A name for the people, such as 'olmsted'.")],
@@ -61,10 +68,6 @@ def create_population(
     ] = False,
 ) -> AccountModel:
     """Create a population with its one budget."""
-    if accountant not in ACCOUNTANTS:
-        raise PopulationError(f"the accountant must be one of {', '.join(ACCOUNTANTS)}")
-    if limit.epsilon is not None and (limit.delta is None) is not (accountant == PURE.name):
-        raise PopulationError("state the budget once: --epsilon with --delta (alone under pure), or --mu, or --rho")
     population = context.get(LedgerService).create_population(
         name,
         adjacency=adjacency,

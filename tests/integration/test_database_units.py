@@ -69,12 +69,12 @@ def test_what_ends_a_snapshot_is_told_and_its_connection_is_as_others_are(both: 
 @pytest.mark.postgres
 @pytest.mark.parametrize("way", ["begin", "read"])
 def test_a_connection_that_the_system_refuses_is_an_error_of_the_database(
-    postgres_url: str, monkeypatch: pytest.MonkeyPatch, way: str
+    empty_postgres_url: str, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     def wait(*_arguments: object, **_options: object) -> None:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-    database = Database(postgres_url)
+    database = Database(empty_postgres_url)
     with monkeypatch.context() as broken:
         broken.setattr(psycopg.waiting, "wait_conn", wait)
         with pytest.raises(DATABASE_ERRORS), getattr(database, way)():
@@ -85,14 +85,14 @@ def test_a_connection_that_the_system_refuses_is_an_error_of_the_database(
 
 
 @pytest.mark.postgres
-def test_the_defaults_of_the_server_cannot_weaken_a_commit(postgres_url: str) -> None:
-    admin = Database(postgres_url)
+def test_the_defaults_of_the_server_cannot_weaken_a_commit(empty_postgres_url: str) -> None:
+    admin = Database(empty_postgres_url)
     name = admin.url.database
     with admin.begin() as connection:
         connection.run(f'ALTER DATABASE "{name}" SET synchronous_commit = off')
         connection.run(f"ALTER DATABASE \"{name}\" SET default_transaction_isolation = 'serializable'")
     admin.dispose()
-    database = Database(postgres_url)
+    database = Database(empty_postgres_url)
     with database.begin() as connection:
         assert Statement(text("SHOW synchronous_commit")).first(connection) == ("on",)
         assert Statement(text("SHOW transaction_isolation")).first(connection) == ("read committed",)

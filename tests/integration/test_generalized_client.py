@@ -1,5 +1,6 @@
 """Logistic and Poisson regression by score steps, with the real client and the real curator."""
 
+import pickle
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -122,6 +123,7 @@ class TestLargePrice:
         first, second = FITS[family]().fit(exact[family]), FITS[family]().fit(loaded)
         assert first.coef_ == pytest.approx(second.coef_, rel=1e-9)
         assert first.conf_int() == pytest.approx(second.conf_int(), rel=1e-9)
+        assert pickle.loads(pickle.dumps(first)).conf_int() == pytest.approx(first.conf_int(), rel=1e-12)
 
     def test_a_summary_has_ratios_and_intervals(self, exact: dict[str, Refinement], family: str) -> None:
         fit = FITS[family]().fit(exact[family])

@@ -18,8 +18,8 @@ from curator_service.releases.models import CHUNK
 RELEASES = "/v1/datasets/cohort/releases"
 
 
-def test_models_equal_migrations(database_url: str | None, tmp_path: Path) -> None:
-    database = Database(database_url or f"sqlite:///{tmp_path / 'curator.sqlite3'}")
+def test_models_equal_migrations(empty_database_url: str | None, tmp_path: Path) -> None:
+    database = Database(empty_database_url or f"sqlite:///{tmp_path / 'curator.sqlite3'}")
     try:
         assert database.revisions()[0] is None
         database.upgrade()

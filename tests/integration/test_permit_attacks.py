@@ -209,7 +209,7 @@ class TestRestore:
     @pytest.fixture
     def elsewhere(self, request: pytest.FixtureRequest, database_url: str | None) -> str | None:
         """The other database: what is saved of one is restored into the other one."""
-        return request.getfixturevalue("postgres_url") if database_url is None else None
+        return request.getfixturevalue("empty_postgres_url") if database_url is None else None
 
     def test_a_permit_moves_with_its_ends_and_what_was_ended_since_is_as_the_backup_has_it(
         self, both: World, elsewhere: str | None

@@ -85,9 +85,9 @@ def test_a_unit_of_work_needs_one_connection(tmp_path: Path, postgres_url: str) 
 
 
 def test_a_pooler_that_refuses_transactions_is_refused_at_the_start(
-    tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, empty_postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with open_pooler(tmp_path, postgres_url, mode="statement") as url:
+    with open_pooler(tmp_path, empty_postgres_url, mode="statement") as url:
         monkeypatch.setenv("CURATOR_DATABASE_URL", url)
         monkeypatch.setenv("CURATOR_DATA_DIR", str(tmp_path / "data"))
         for command in (["populations", "list"], ["db", "upgrade"], ["doctor", "--json"]):

@@ -1,5 +1,6 @@
 """Refinements with the real client and the real curator: what they cost, what they find, and how they go on."""
 
+import pickle
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -97,6 +98,10 @@ class TestFit:
         first, second = RefinedRegression().fit(bought), RefinedRegression().fit(loaded)
         assert first.coef_ == pytest.approx(second.coef_, rel=1e-9)
         assert first.conf_int() == pytest.approx(second.conf_int(), rel=1e-9)
+        unpickled = pickle.loads(pickle.dumps(first))
+        assert unpickled.conf_int() == pytest.approx(first.conf_int(), rel=1e-12)
+        assert unpickled.f_test().pvalue == pytest.approx(first.f_test().pvalue, rel=1e-9)
+        assert unpickled.predict([[60.0, "F", 170.0]]) == first.predict([[60.0, "F", 170.0]])
 
     def test_what_a_plan_would_post_on_another_machine_need_not_be_what_was_posted(self, bought: Refinement) -> None:
         moved = replace(bought.problem, mu=bought.problem.mu * (1.0 + 1e-9))  # every posted number differs a little

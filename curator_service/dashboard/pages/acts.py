@@ -10,7 +10,7 @@ from fastapi import APIRouter, Response
 
 from curator_service.api.acts import Act, Parameter
 from curator_service.dashboard.page import PageContext, add_form, list_faults, page
-from curator_service.dashboard.pages.parts import read_price
+from curator_service.dashboard.pages.parts import read_number, read_price
 from curator_service.kit.problems import Problem
 from curator_service.ledger.schemas import PriceModel
 
@@ -41,8 +41,9 @@ class FormField:
 
 
 def add_act(router: APIRouter, act: Act) -> None:
-    """Add the page with an act's form, and the one to which it is posted."""
+    """Add the page with an act's form, and the one to which it is posted; the form states every parameter."""
     assert act.action is not None
+    assert act.of_body == [*act.parameters]
     address = f"/acts/{act.words.replace(' ', '/')}"
 
     def show(context: PageContext) -> Response:
@@ -87,8 +88,10 @@ def _read_field(context: PageContext, parameter: Parameter) -> Any:
             return bool(text)
         case "list":
             return text.replace(",", " ").split()
-        case "number" if text.removeprefix("-").isdecimal():
-            return int(text)
+        case "numeric":
+            return read_number(text, int)
+        case "decimal":
+            return read_number(text, float)
         case _:
             return text
 
@@ -98,7 +101,7 @@ def _kind(parameter: Parameter) -> str:
     kind = parameter.field.annotation
     if get_origin(kind) is list:
         return "list"
-    kinds: dict[Any, str] = {PriceModel: "price", bool: "checkbox", int: "number"}
+    kinds: dict[Any, str] = {PriceModel: "price", bool: "checkbox", int: "numeric", float: "decimal"}
     return kinds.get(kind, "choice" if _choices(parameter) else "text")
 
 

@@ -1,5 +1,6 @@
 """What several pages share: prices of a form, and the parts of a budget that permits have."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,14 +43,15 @@ def read_price(context: PageContext) -> dict[str, Any] | None:
     """Return the price that a form states, to be read as a body of `/v1` is; None where it states none."""
     notion = context.text("notion")
     members = {"epsilon": ("epsilon", "delta"), "pure": ("epsilon",), "mu": ("mu",), "rho": ("rho",)}.get(notion, ())
-    return {member: _read_number(context.text(member)) for member in members} or None
+    return {member: read_number(context.text(member), float) for member in members} or None
 
 
-def _read_number(text: str) -> float | str:
+def read_number(text: str, kind: Callable[[str], float]) -> float | str:
+    """Return a number that a form states; any other text as it is, for the model says what is wrong with it."""
     try:
-        return float(text)
+        return kind(text)
     except ValueError:
-        return text  # the model says what is wrong with it
+        return text
 
 
 def state_of(permit: Permit, now: str) -> str:

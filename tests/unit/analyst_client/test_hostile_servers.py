@@ -5,6 +5,7 @@ import io
 import json
 import re
 from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -147,6 +148,21 @@ def test_a_confirmation_is_skipped_by_its_whole_word_alone(monkeypatch: pytest.M
     with pytest.raises(SystemExit) as left:
         run(monkeypatch, PERMIT, "permits", "end", "prm_x", "--reason", "why", word)
     assert left.value.code == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[1]", "null", "1", '"x"', "{", "[" * 100_000, '{"reason": NaN}', '{"people": ["ada"], "people": ["ben"]}', ""],
+)
+def test_a_file_that_is_no_permit_s_terms_is_a_wrong_argument(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str
+) -> None:
+    file = tmp_path / "terms.json"
+    file.write_text(text)
+    for words in (("permits", "ask"), ("permits", "change", "prm_x")):
+        status, out, err = run(monkeypatch, {}, *words, str(file))
+        assert (status, out) == (2, "")
+        assert err.startswith(f"error: {file}: ")
 
 
 @pytest.mark.parametrize("subject", ["rel_/../../x", "rel_x/../..", "prm_\x00", "rel_..\\x"])

@@ -364,8 +364,8 @@ def test_an_unknown_setting_in_the_file_is_named(cli: Cli) -> None:
 
 
 @pytest.mark.postgres
-def test_another_database_is_not_upgraded_unasked(cli: Cli, postgres_url: str) -> None:
-    cli.environment["CURATOR_DATABASE_URL"] = postgres_url
+def test_another_database_is_not_upgraded_unasked(cli: Cli, empty_postgres_url: str) -> None:
+    cli.environment["CURATOR_DATABASE_URL"] = empty_postgres_url
     assert "curator db upgrade" in cli.error("populations", "list")
     assert cli.json("db", "upgrade")["revision"]
     assert cli.json("populations", "list") == []

@@ -69,9 +69,9 @@ def curators(tmp_path: Path) -> Iterator[Curators]:
 
 
 @pytest.fixture
-def on_both(tmp_path: Path, database_url: str | None) -> Iterator[Curators]:
+def on_both(tmp_path: Path, empty_database_url: str | None) -> Iterator[Curators]:
     """Return the same, once on each database."""
-    made = Curators(tmp_path, database_url)
+    made = Curators(tmp_path, empty_database_url)
     yield made
     for database in made.databases:
         database.dispose()
