@@ -24,7 +24,7 @@ class Parts(Stated):
 
     member: ClassVar[str]
     asked: ClassVar[str]
-    """What is asked, with the parts in braces."""
+    """The request in words, with the parts in braces."""
     comma: ClassVar[str] = ", "
     _read_part: ClassVar[Callable[..., Part]]
     """Reads a part without its numbers, with what finds the columns that it names."""

@@ -46,7 +46,7 @@ class Answer(Protocol):
 
 
 class Stated(Displayable):
-    """What the quotes and the releases of a kind have in common: how it reads them, and the order of their parts."""
+    """Common base of the quotes and the releases of a kind: how they are read, and the order of their parts."""
 
     dataset: str
 

@@ -23,6 +23,8 @@ class Tables(Parts):
 class CountsQuote(Tables, PartsQuote):
     """Cost and noise of a request of counts. Free: no row was read.
 
+    Cost, time and stored releases that would do: see `AnyQuote`.
+
     Attributes
     ----------
     tables : tuple of TableShape

@@ -16,7 +16,8 @@ class CountsRelease(Tables, PartsRelease):
     """Noisy counts of a dataset's rows: one or more tables, and their terms of use.
 
     Made by `CuratorClient.release` with a `CountsRequest`, in the order that was asked; by `load` or
-    `CuratorClient.fetch_release` in that of the curator. Two releases are equal when their texts are.
+    `CuratorClient.fetch_release` in that of the curator. Two releases are equal when their texts are. Text, cost
+    and receipt: see `PublishedAnswer`.
 
     Attributes
     ----------

@@ -21,7 +21,7 @@ AXES_MAX = 3
 class CountsRequest(PartsRequest[CountsRelease, CountsQuote]):
     """A request of noisy counts: one or more tables, each of one to three columns, at one cost.
 
-    Which rows count, the cost, and who is charged: see `analyst_client.kinds.request.PricedRequest`.
+    Which rows count, the cost, and who is charged: see `PricedRequest`.
 
     Parameters
     ----------

@@ -35,6 +35,8 @@ class Noise(NamedNoise):
 class Quote(Coded, AnyQuote):
     """Cost and noise of a request of sufficient statistics. Free: no row was read.
 
+    Cost, time and stored releases that would do: see `AnyQuote`. Columns and terms: see `Coded`.
+
     Attributes
     ----------
     noise : Noise

@@ -38,7 +38,7 @@ class Release(MadeHere):
 
     Made by `CuratorClient.release`, `load`, `from_text`, `from_arrays` or `from_public`. Arrays are read-only and in
     scaled units (a term lies in [−1, 1]); a statistic that was not asked is None. Two releases are equal when their
-    texts are.
+    texts are. Text and cost: see `PublishedAnswer`; columns and terms: see `Coded`; statistics: see `NoisyStatistics`.
 
     Attributes
     ----------

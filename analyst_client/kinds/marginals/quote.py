@@ -25,6 +25,8 @@ class Marginals(Parts):
 class MarginalsQuote(Marginals, PartsQuote):
     """Cost and noise of a request of marginals. Free: no row was read.
 
+    Cost, time and stored releases that would do: see `AnyQuote`.
+
     Attributes
     ----------
     marginals : tuple of ItemShape

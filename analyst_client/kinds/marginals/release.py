@@ -47,7 +47,8 @@ class MarginalsRelease(Marginals, PartsRelease):
     """Noisy marginals of a dataset: where single numeric columns are, and how spread.
 
     Made by `CuratorClient.release` with a `MarginalsRequest`, in the order that was asked; by `load` or
-    `CuratorClient.fetch_release` in that of the curator. Two releases are equal when their texts are.
+    `CuratorClient.fetch_release` in that of the curator. Two releases are equal when their texts are. Text, cost
+    and receipt: see `PublishedAnswer`.
 
     Attributes
     ----------

@@ -15,7 +15,7 @@ from analyst_client.kinds.parts import PartsRequest
 class MarginalsRequest(PartsRequest[MarginalsRelease, MarginalsQuote]):
     """A request of where single numeric columns are, and how spread: one or more items, at one cost.
 
-    Which rows count, the cost, and who is charged: see `analyst_client.kinds.request.PricedRequest`.
+    Which rows count, the cost, and who is charged: see `PricedRequest`.
 
     Parameters
     ----------

@@ -13,6 +13,8 @@ UNIT_NOTE = "In units of the norm to which gradients are clipped; norms in rows,
 class ScoreQuote(PostedScore, AnyQuote):
     """Cost and noise of a request of a score. Free: no row was read.
 
+    Cost, time and stored releases that would do: see `AnyQuote`.
+
     Attributes
     ----------
     terms : tuple of Term

@@ -29,7 +29,7 @@ class ScoreRelease(PostedScore, PublishedAnswer):
 
     Made by `CuratorClient.release` with a `ScoreRequest`, with terms in the order that was asked; by `load` or
     `CuratorClient.fetch_release` in that of the curator. Arrays are read-only; a statistic that was not asked is None.
-    Two releases are equal when their texts are.
+    Two releases are equal when their texts are. Text, cost and receipt: see `PublishedAnswer`.
 
     Attributes
     ----------

@@ -24,7 +24,7 @@ class ScoreRequest(PricedRequest[ScoreRelease, ScoreQuote]):
     directions P. It counts as :math:`g\min(1, C/\lVert g\rVert)` with C the norm. Noise follows from C, whatever θ and
     P are; both may be made of earlier releases.
 
-    Which rows count, the cost, and who is charged: see `analyst_client.kinds.request.PricedRequest`.
+    Which rows count, the cost, and who is charged: see `PricedRequest`.
 
     Parameters
     ----------
