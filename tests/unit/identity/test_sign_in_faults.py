@@ -14,7 +14,7 @@ from issuers import ISSUER, RSA, Documents, T, claims, providers, public_jwk, si
 from support import open_world
 from typer.testing import CliRunner
 
-from curator_service.cli import identity as cli_identity
+from curator_service.cli import providers as cli_providers
 from curator_service.identity.oidc import keys as oidc_keys
 from curator_service.identity.oidc.faults import WORDS, Fault, TokenFault
 from curator_service.identity.oidc.fetching import ProviderUnreachable
@@ -212,11 +212,11 @@ class TestExplain:
     ) -> None:
         with open_world(tmp_path) as world:
             world.curator.identity.providers = providers(Documents(), now=world.clock)
-            monkeypatch.setattr(cli_identity, "open_curator", lambda: nullcontext(world.curator))
+            monkeypatch.setattr(cli_providers, "open_curator", lambda: nullcontext(world.curator))
             count = len(world.curator.register.list_entries(after=0, count=1000))
-            ended = CliRunner().invoke(cli_identity.providers, ["explain"], input=text + "\n")
+            ended = CliRunner().invoke(cli_providers.providers, ["explain"], input=text + "\n")
             assert (ended.exit_code, said in ended.output) == (status, True), ended.output
             assert "\x1b[31m" not in ended.output
-            told = CliRunner().invoke(cli_identity.providers, ["explain", "--json"], input=text)
+            told = CliRunner().invoke(cli_providers.providers, ["explain", "--json"], input=text)
             assert json.loads(told.stdout)["fault"] == (said if status else None)
             assert len(world.curator.register.list_entries(after=0, count=1000)) == count
