@@ -128,11 +128,14 @@ def test_a_port_that_is_taken_is_said_before_anything_is_made(tmp_path: Path, ta
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", ["1", "2"])
-@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    ("workers", "end"),
+    [("1", signal.SIGTERM), *(("2", end) for end in (signal.SIGTERM, signal.SIGINT, signal.SIGKILL))],
+)
 def test_a_server_leaves_no_folder_of_its_counters_behind(tmp_path: Path, workers: str, end: signal.Signals) -> None:
     assert gettempdir() != str(tmp_path)
-    for how in (end, signal.SIGTERM):
+    # Nobody can clear up where it was killed: the next server does.
+    for how in (end, signal.SIGTERM) if end == signal.SIGKILL else (end,):
         with serve(0, tmp_path, "--workers", workers) as process:
             assert process.stderr is not None
             said = [next(line for line in process.stderr if "startup complete" in line)]
