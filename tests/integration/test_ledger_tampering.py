@@ -21,7 +21,7 @@ from curator_service.kit.problems import RequestInvalid
 from curator_service.ledger.chain.entries import Checkpoint, canonical, entry_hash
 from curator_service.ledger.chain.signing import SigningError
 from curator_service.privacy.adjacency import Adjacency
-from curator_service.releases import audit, charges, publisher, routes, service
+from curator_service.releases import audit, charges, publisher, request_acts, service
 
 RELEASES = "/v1/datasets/cohort/releases"
 RESERVATIONS = "/v1/datasets/cohort/reservations"
@@ -218,7 +218,7 @@ HALVED: dict[str, tuple[str, dict[str, Any], Adjacency]] = {
 def forget_plans() -> None:
     """Forget what was planned before a function was changed."""
     planning._plan.cache_clear()
-    routes._prepare_again.cache_clear()
+    request_acts._prepare_again.cache_clear()
 
 
 @pytest.mark.parametrize("what", list(HALVED))

@@ -257,9 +257,9 @@ def test_what_the_client_says_for_nothing_is_the_same_on_neighbours(tmp_path: Pa
 
 def test_the_differential_sees_a_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same comparison finds a leak that is put in: the number of rows beside the capacity."""
-    from curator_service.datasets import routes
+    from curator_service.datasets import acts
 
-    shown = routes._state
+    shown = acts._state
     with pair(tmp_path, Adjacency.ADD_REMOVE) as (one, other):
         counts = {
             d.id: w.curator.datasets.storage.about(d.id).rows
@@ -267,7 +267,7 @@ def test_the_differential_sees_a_count(tmp_path: Path, monkeypatch: pytest.Monke
             for d in w.curator.datasets.list_all()
         }
         monkeypatch.setattr(
-            routes, "_state", lambda context, dataset: dict(shown(context, dataset)) | {"hint": counts[dataset.id]}
+            acts, "_state", lambda context, dataset: dict(shown(context, dataset)) | {"hint": counts[dataset.id]}
         )
         a, b = (Transcript().add("d", world.api().get("/v1/datasets/cohort")).text for world in (one, other))
     assert a != b
