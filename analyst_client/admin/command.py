@@ -34,7 +34,9 @@ EVERYWHERE: Mapping[str, Mapping[str, Any]] = {
     "--json": {"action": "store_true", "help": "print JSON"},
 }
 _PARAMETER = re.compile(r"^(\w+) : .*\n((?:    .*\n?)+)", re.MULTILINE)
-LIMIT = ("epsilon", "delta", "mu", "rho")
+NOTIONS = ("epsilon", "delta", "mu", "rho")
+AMOUNT = Mapping[str, float]
+"""The type of an amount of privacy: a command has an option for each notion."""
 _OBEYED = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]|\r(?!\n)"
 )
@@ -104,8 +106,8 @@ def _options(words: str) -> Iterator[tuple[str, dict[str, Any]]]:
     for name, parameter in list(inspect.signature(method).parameters.items())[1:]:
         how: dict[str, Any] = {"help": " ".join(told.get(name, "").split())}
         flag = command.options.get(name, f"--{name.replace('_', '-')}")
-        if name == "limit" and hints[name] is not int:
-            yield from ((f"--{notion}", {"type": float, "dest": f"limit_{notion}"}) for notion in LIMIT)
+        if hints[name] == AMOUNT:
+            yield from ((f"--{notion}", {"type": float, "dest": f"{name}_{notion}"}) for notion in NOTIONS)
         elif name == "terms":
             yield "file", {"type": Path, "help": "its terms, as JSON"}
         elif name == "idempotency_key":
@@ -136,9 +138,11 @@ def _do(words: str, admin: CuratorAdmin, given: dict[str, Any]) -> Any:
         return OWN[words][0](admin, given)
     command = TABLE[words]
     asked = {name: given[name] for name in _names(command) if name in given}
-    if "limit_mu" in given:
-        stated = {name: given[f"limit_{name}"] for name in LIMIT}
-        asked["limit"] = {name: value for name, value in stated.items() if value is not None}
+    for name in (
+        name for name, hint in get_type_hints(getattr(CuratorAdmin, command.method)).items() if hint == AMOUNT
+    ):
+        stated = {notion: given[f"{name}_{notion}"] for notion in NOTIONS}
+        asked[name] = {notion: value for notion, value in stated.items() if value is not None}
     if "file" in given:
         asked["terms"] = _read_terms(given["file"])
     return getattr(admin, command.method)(**asked)

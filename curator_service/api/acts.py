@@ -22,7 +22,6 @@ if TYPE_CHECKING:  # commands at the machine load no server
     from curator_service.api.http import Call
 
 After = Annotated[int, Field(ge=0, le=2**62, description="Show what comes after this sequence.")]
-Count = Annotated[int, Field(ge=1, le=1000, description="How many to show.")]
 PAGE = 100
 """How many are shown where nobody says how many."""
 
@@ -59,6 +58,12 @@ class AtHost:
     annotation: Any
     option: str = ""
     default: Any = inspect.Parameter.empty
+
+
+Count = Annotated[
+    int, Field(ge=1, le=1000, description="How many to show."), AtHost(Annotated[int, Field(ge=1, le=10_000)])
+]
+"""How many of a list are shown at once; more at the machine, where nobody else waits."""
 
 
 @dataclass(frozen=True)

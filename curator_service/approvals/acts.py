@@ -12,7 +12,7 @@ from curator_service.approvals.service import ApprovalService
 from curator_service.approvals.terms import PopulationTerms
 from curator_service.identity.policy import Action
 from curator_service.kit.wire import Line, Name, Reason
-from curator_service.ledger.schemas import PriceModel
+from curator_service.ledger.schemas import VIEW_DELTA, PriceModel
 from curator_service.privacy.adjacency import Adjacency
 
 acts = Acts("ledger")
@@ -71,7 +71,7 @@ def propose_population(
     ] = "gdp",
     delta: Annotated[
         float, Field(ge=0, lt=1, description="Delta at which epsilon is shown."), AtHost(float, "--view-delta")
-    ] = 1e-6,
+    ] = VIEW_DELTA,
 ) -> ProposalAnswer:
     """Propose a population with its budget, which another privacy officer approves."""
     terms = PopulationTerms(adjacency=adjacency, accountant=accountant, limit=limit, delta=delta)

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BaseModel, Field, StringConstraints, model_
 
 from curator_service.kit.clock import timestamp
 from curator_service.kit.wire import STRICT, Line, Name, is_absent
-from curator_service.ledger.schemas import PriceModel
+from curator_service.ledger.schemas import VIEW_DELTA, PriceModel
 from curator_service.privacy.adjacency import Adjacency
 
 
@@ -75,4 +75,4 @@ class PopulationTerms(BaseModel):
     adjacency: Annotated[Adjacency, Field(strict=False)]
     accountant: Literal["gdp", "zcdp", "pure"] = "gdp"
     limit: PriceModel
-    delta: Annotated[float, Field(ge=0, lt=1)] = 1e-6
+    delta: Annotated[float, Field(ge=0, lt=1)] = VIEW_DELTA

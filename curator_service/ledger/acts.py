@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from curator_service.api.acts import PAGE, Acts, After, AtHost, Count, Host
+from curator_service.api.acts import PAGE, Acts, After, Count, Host
 from curator_service.api.context import RequestContext
 from curator_service.identity.policy import Action
 from curator_service.kit.clock import timestamp, utc_now
@@ -24,14 +24,13 @@ from curator_service.ledger.response_models import (
     PopulationsAnswer,
     SealAnswer,
 )
-from curator_service.ledger.schemas import PriceModel
+from curator_service.ledger.schemas import VIEW_DELTA, PriceModel
 from curator_service.ledger.service import LedgerService, PopulationError
 from curator_service.privacy.accountant import ACCOUNTANTS, PURE
 from curator_service.privacy.adjacency import Adjacency
 
 acts = Acts("ledger")
 PopulationName = Annotated[str, Field(description="Name of the population.")]
-DEFAULT_VIEW_DELTA = 1e-6
 
 
 @acts.route(Action.READ_POPULATIONS, "GET /v1/admin/populations", "populations list", host=Host.OPERATOR)
@@ -57,7 +56,7 @@ def create_population(
     accountant: Annotated[str, Field(description="gdp, zcdp or pure; fixed for good.")] = "gdp",
     view_delta: Annotated[
         float | None,
-        Field(ge=0, lt=1, description="Delta at which the account is shown; else that of the budget, or 1e-6."),
+        Field(ge=0, lt=1, description=f"Delta at which epsilon is shown; else that of the budget, or {VIEW_DELTA:g}."),
     ] = None,
     accept_large_delta: Annotated[
         bool,
@@ -73,7 +72,7 @@ def create_population(
         adjacency=adjacency,
         accountant=accountant,
         limit=limit.price,
-        delta=next(one for one in (view_delta, limit.delta, DEFAULT_VIEW_DELTA) if one is not None),
+        delta=next(one for one in (view_delta, limit.delta, VIEW_DELTA) if one is not None),
         actor=context.principal.id,
         accepts_delta=accept_large_delta,
     )
@@ -85,7 +84,7 @@ def list_entries(
     context: RequestContext,
     population: PopulationName,
     after: After = 0,
-    limit: Annotated[Count, AtHost(Annotated[int, Field(ge=1, le=10_000)], default=PAGE)] = PAGE,
+    limit: Count = PAGE,
 ) -> dict[str, Any]:
     """Show the account of a population, and entries of its chain."""
     account = _population(context, population)

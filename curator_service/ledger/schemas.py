@@ -42,6 +42,8 @@ class PriceModel(BaseModel):
         return Price(self.epsilon, self.delta, self.mu, self.rho)
 
 
+VIEW_DELTA = 1e-6
+"""The δ at which ε of an account is shown, where nobody says another."""
 SPENT_NOTE = "Spent is a sum of charges. It bounds what was learnt so far under pure alone."
 """For tables of several populations."""
 

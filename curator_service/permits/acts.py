@@ -65,7 +65,7 @@ def list_permits(context: RequestContext) -> PermitsAnswer:
 @acts.route(Action.READ_PERMIT, "GET /v1/permits/{permit_id}", "permits show", host=Host.OPERATOR)
 def get_permit(context: RequestContext, permit_id: PermitId) -> PermitAnswer:
     """Show one permit."""
-    return PermitAnswer.of(_visible(context, permit_id))
+    return PermitAnswer.of(get_visible(context, permit_id))
 
 
 @acts.route(
@@ -97,7 +97,7 @@ def ask_permit(context: RequestContext, terms: Terms) -> ProposalAnswer:
 )
 def change_permit(context: RequestContext, permit_id: PermitId, terms: Terms) -> ProposalAnswer:
     """Ask for other terms of a permit; terms that only restrict it hold at once."""
-    permit, key = _visible(context, permit_id), context.retry_key
+    permit, key = get_visible(context, permit_id), context.retry_key
     asked = context.get(PermitService).ask(terms, terms.reason, context.principal, permit.id, key=key)
     return ProposalAnswer.of(asked)
 
@@ -196,7 +196,13 @@ def list_spending(
     return SpendingAnswer.model_construct(spending=[SpentAnswer.of(spent) for spent in found])
 
 
-def _visible(context: RequestContext, permit_id: str) -> Permit:
+def get_visible(context: RequestContext, permit_id: str) -> Permit:
+    """Return a permit on which the caller may act so: an analyst's are those that let them spend.
+
+    Raises
+    ------
+    NotFound
+    """
     permit = context.get(PermitService).get_permit(permit_id)
     if context.objects is not Objects.ALL and context.principal.id not in permit.people:
         raise NotFound("There is no permit of this id.")

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import toy_act
@@ -11,6 +12,7 @@ from dashboard_worlds import Person, token_of
 from support import Api, World, open_world
 from typer.testing import CliRunner
 
+from analyst_client.admin import command
 from curator_service.acts import SLICES
 from curator_service.cli.acts import make_group
 
@@ -44,6 +46,24 @@ def test_its_document_makes_the_client_s_method_and_command(greeted: tuple[World
     assert "def greet(" in module
     assert 'tone: Literal["warm", "cool"] = "warm",' in module
     assert '"greetings say": Command("greet", ("population",), consequence="People hear it"),' in module
+
+
+def test_its_command_from_afar_asks_as_its_route_does(
+    greeted: tuple[World, Api], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a table that is made of the document: an amount may have any name."""
+    _, api = greeted
+    made: dict[str, Any] = {"__name__": "made"}
+    module = make_module(json.loads(api.get("/openapi.json").text)).replace("GreetingAnswer", "dict")
+    exec(compile(module.replace("dict[str, Any].read(", "dict("), "made", "exec"), made)
+    sent: list[Any] = []
+    admin = type("Admin", (made["Acts"],), {"_post": lambda _, *asked: sent.append(asked) or {}})
+    monkeypatch.setattr(command, "CuratorAdmin", admin)
+    monkeypatch.setattr(command, "TABLE", {"greetings say": made["COMMANDS"]["greetings say"]})
+    words = ["greetings", "say", "town", "--words", "hello", "--mu", "0.5", "--times", "2", "--key", "one", "--yes"]
+    given = vars(command.make_parser().parse_args(words))
+    command._do("greetings say", admin(None), given)
+    assert sent == [("/v1/admin/greetings", SENT | {"aloud": False, "tone": "warm"}, "one")]
 
 
 def test_its_command_is_the_operator_s(greeted: tuple[World, Api]) -> None:

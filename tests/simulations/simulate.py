@@ -28,19 +28,14 @@ CODE = (
     "analyst_client/estimators",
     "analyst_client/inference",
     "analyst_client/kinds",
+    "analyst_client/planning",
     "analyst_client/refinement",
-    "bench/analyses.py",
-    "bench/desk.py",
-    "bench/figures.py",
-    "bench/refined.py",
-    "bench/refined_generalized.py",
-    "bench/rsquared.py",
-    "bench/simulation.py",
-    "bench/tables.py",
-    "bench/weights.py",
+    "analyst_client/terms",
     "curator_service/kinds",
     "curator_service/privacy",
 )
+"""Folders that simulations run, beside the modules of `bench` that they import."""
+_OF_BENCH = re.compile(r"^\s*(?:from|import) (bench\.\w+)", re.MULTILINE)
 _LINE = re.compile(r"^Digest of the simulated code \(SHA-256\): `([0-9a-f]{64})`$", re.MULTILINE)
 _LEFT_OUT = {tokenize.COMMENT, tokenize.NL, tokenize.ENCODING, tokenize.ENDMARKER}
 _BEGINS = {tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
@@ -66,11 +61,14 @@ def read_code(text: str) -> str:
 
 
 def list_files() -> list[Path]:
-    """Return the simulated files, in order."""
-    found: set[Path] = set()
-    for name in CODE:
-        place = ROOT / name
-        found |= {place} if place.is_file() else set(place.rglob("*.py"))
+    """Return the simulated files, in order: those of the folders, and the modules of `bench` that they import."""
+    found = {path for name in CODE for path in (ROOT / name).rglob("*.py")}
+    pending = list(found)
+    while pending:
+        named = _OF_BENCH.findall(pending.pop().read_text(encoding="utf-8"))
+        further = {ROOT / f"{name.replace('.', '/')}.py" for name in named} - found
+        found |= further
+        pending += further
     return sorted(found)
 
 

@@ -47,4 +47,5 @@ def test_code_does(changed: str) -> None:
 def test_the_digest_is_of_every_simulation_and_the_code_that_it_runs() -> None:
     files = {str(path.relative_to(simulate.ROOT)) for path in simulate.list_files()}
     assert {"tests/simulations/test_families.py", "analyst_client/inference/score.py", "bench/refined.py"} <= files
+    assert "bench/ideal.py" in files  # by what others of bench import
     assert all((simulate.ROOT / name).exists() for name in simulate.CODE)

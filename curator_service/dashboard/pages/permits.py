@@ -15,7 +15,7 @@ from curator_service.dashboard.pages.ledger import list_names, make_shown
 from curator_service.dashboard.pages.parts import NOTIONS, moment_of, parts_of, read_price, state_of
 from curator_service.datasets.service import DatasetService
 from curator_service.identity.policy import Action, Objects, Role
-from curator_service.kit.problems import NotFound, Problem
+from curator_service.kit.problems import Problem
 from curator_service.ledger.chain.verification import PERMIT
 from curator_service.ledger.repository import Population
 from curator_service.ledger.service import LedgerService
@@ -88,14 +88,14 @@ def show_form(context: PageContext) -> Response:
 @page(Action.READ_PERMIT)
 def show_permit(context: PageContext, permit_id: str) -> Response:
     """Show one permit."""
-    return _show(context, get_visible(context, permit_id))
+    return _show(context, acts.get_visible(context.as_request(), permit_id))
 
 
 def _describe(act: str) -> Callable[..., tuple[str, list[tuple[str, str]]]]:
     """Return what says of which permit an act is: an id tells nobody whose work ends."""
 
     def describe(context: PageContext, permit_id: str) -> tuple[str, list[tuple[str, str]]]:
-        permit = get_visible(context, permit_id)
+        permit = acts.get_visible(context.as_request(), permit_id)
         about = {"project now": [permit.terms.project], "people now": sorted(permit.people.values())}
         about["datasets now"] = sorted(permit.datasets.values())
         return f"{act} the permit {permit.id}", [(name, ", ".join(texts)) for name, texts in about.items()]
@@ -107,22 +107,8 @@ def _describe(act: str) -> Callable[..., tuple[str, list[tuple[str, str]]]]:
 @page(Action.ASK_PERMIT)
 def show_change(context: PageContext, permit_id: str) -> Response:
     """Show the form to ask for other terms."""
-    permit = get_visible(context, permit_id)
+    permit = acts.get_visible(context.as_request(), permit_id)
     return _show_form(context, _entered_of(permit), permit)
-
-
-def get_visible(context: PageContext, permit_id: str) -> Permit:
-    """Return a permit on which whoever looks may act so: an analyst's are those that let them spend.
-
-    Raises
-    ------
-    NotFound
-    """
-    permit = context.get(PermitService).get_permit(permit_id)
-    is_theirs = context.principal.id in permit.people
-    if context.objects is not Objects.ALL and not is_theirs:
-        raise NotFound("There is no permit of this id.")
-    return permit
 
 
 def _show(context: PageContext, permit: Permit, problem: Problem | None = None) -> Response:
@@ -253,7 +239,7 @@ add_form(
     read=_read_request,
     done=lambda answer: f"/admin/permits/{answer.label}?done={'asked' if answer.state == 'open' else 'restricted'}",
     again=lambda context, problem, permit_id: _show_form(
-        context, dict(context.entered), get_visible(context, permit_id), problem
+        context, dict(context.entered), acts.get_visible(context.as_request(), permit_id), problem
     ),
 )
 add_form(
@@ -262,5 +248,7 @@ add_form(
     acts.end_permit,
     words=_describe("End"),
     done=lambda answer: f"/admin/permits/{answer.id}?done=ended",
-    again=lambda context, problem, permit_id: _show(context, get_visible(context, permit_id), problem),
+    again=lambda context, problem, permit_id: _show(
+        context, acts.get_visible(context.as_request(), permit_id), problem
+    ),
 )
