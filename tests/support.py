@@ -33,8 +33,8 @@ from curator_service.ledger.repository import Population, iterate_entries
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.samplers import Distribution
+from curator_service.releases.acts import _prepare_again
 from curator_service.releases.audit import StoredReleaseAudit
-from curator_service.releases.request_acts import _prepare_again
 from curator_service.releases.response_time import ResponseTimer
 from curator_service.settings import Settings
 

@@ -29,6 +29,8 @@ from curator_service.datasets.snapshot import About, Registered, Snapshot, Stora
 from curator_service.datasets.sources.base import Progress, Source
 from curator_service.datasets.sources.opening import open_source
 from curator_service.datasets.subjects import make_pseudonymiser
+from curator_service.entries.rows import Confirmation, Refusal
+from curator_service.entries.rows import Dataset as DatasetEntry
 from curator_service.identity.policy import Objects
 from curator_service.identity.repository import Principal
 from curator_service.kit.clock import Clock, timestamp, utc_now
@@ -308,8 +310,8 @@ class DatasetService:
 
     def _list_others(self, connection: Connection, manifest: Manifest, snapshot: Snapshot) -> set[str]:
         """Return the populations of which two admins agreed, by a signed entry, that their people are others."""
-        attested = list_attested(connection, manifest.population, "confirmation", self.ledger.guard.trust.holds)
-        confirmed = {payload["rows"] for payload in attested}
+        attested = list_attested(connection, manifest.population, Confirmation, self.ledger.guard.trust.holds)
+        confirmed = {entry.said.rows for entry in attested}
         return {
             population.name
             for population in list_populations(connection)
@@ -327,7 +329,6 @@ class DatasetService:
     ) -> tuple[str, list[Receipt]]:
         """Write a refusal, and what an admin proposes; return the proposal's id, or nothing, and the receipts."""
         moment = timestamp(self.now())
-        payload = {"dataset": manifest.name, "manifest_digest": manifest.digest, "like": owner, "actor": actor}
         proposed = None
         if other_people is not None and owner != manifest.population:
             admin = other_people.admin.id
@@ -335,11 +336,18 @@ class DatasetService:
             proposed = Proposal(new_id("prp_"), name, ROWS, label, 0, 0, other_people.reason, admin, moment, OPEN)
             proposals.insert_proposal(ledger.connection, proposed)
             proposals.supersede(ledger.connection, replace(proposed, decided_by=admin, decided_at=moment))
-            payload |= {"proposal": proposed.id}
-        receipts = [ledger.note(manifest.population, "refusal", payload | {"time": moment})]
+        refusal = Refusal(
+            actor=actor,
+            time=moment,
+            dataset=manifest.name,
+            manifest_digest=manifest.digest,
+            like=owner,
+            proposal=None if proposed is None else proposed.id,
+        )
+        receipts = [ledger.note(manifest.population, refusal)]
         if proposed is not None:  # after the population's account: they are locked in one order
             receipts += record_proposed(ledger, proposed)
-        return payload.get("proposal", ""), receipts
+        return refusal.proposal or "", receipts
 
     def _insert(
         self, ledger: Ledger, dataset_id: str, manifest: Manifest, snapshot: Snapshot, actor: str
@@ -347,9 +355,15 @@ class DatasetService:
         moment = timestamp(self.now())
         about = About(snapshot.persons, (snapshot.part,), secrets.token_hex(32))
         connection = ledger.connection
-        payload = {"dataset": manifest.name, "manifest_digest": manifest.digest, "snapshot": about.commitment}
-        payload |= {"dataset_id": dataset_id, "actor": actor, "time": moment}
-        receipt = ledger.note(manifest.population, "dataset", payload)
+        registered = DatasetEntry(
+            actor=actor,
+            time=moment,
+            dataset=manifest.name,
+            dataset_id=dataset_id,
+            manifest_digest=manifest.digest,
+            snapshot=about.commitment,
+        )
+        receipt = ledger.note(manifest.population, registered)
         population = find_population(connection, manifest.population)
         assert population is not None
         dataset = Dataset(

@@ -25,10 +25,11 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
+from curator_service.entries.account import FOR_EVER, Charged, Share
+from curator_service.entries.base import KINDS, REGISTER
 from curator_service.identity.models import GrantRow
 from curator_service.kit.db import Connection, InsertIfAbsent, Statement
 from curator_service.ledger.chain.entries import StoredEntry
-from curator_service.ledger.chain.verification import FOR_EVER, REGISTER, USING_KINDS, Charged, Share
 from curator_service.ledger.models import SEAL_ID, LedgerEntryRow, PopulationRow, SealRow, ShareRow, SpendingRow
 from curator_service.privacy.accountant import ACCOUNTANTS, Accountant, Amount
 from curator_service.privacy.adjacency import Adjacency
@@ -368,7 +369,7 @@ def set_limit(connection: Connection, population: str, *, was: int, units: int, 
 
 def was_used(connection: Connection, population: str) -> bool:
     """Tell whether anything was ever charged, held or answered, or lost with a history; the account must be locked."""
-    return any(iterate_kind(connection, population, kind) for kind in USING_KINDS)
+    return any(iterate_kind(connection, population, name) for name, kind in KINDS.items() if kind.is_use)
 
 
 def set_account(

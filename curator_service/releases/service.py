@@ -1,6 +1,5 @@
 """Quotes, and answers to requests: from the key, from the library, or from the publisher."""
 
-import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -336,15 +335,15 @@ class ReleaseService:
         ------
         LedgerUnverified
         """
-        prepared, payload = submission.prepared, json.loads(found.receipt.payload_text)
+        prepared, said = submission.prepared, found.read_entry().said
         dataset = prepared.dataset
-        is_readable = may_read(submission.analyst, dataset, payload["actor"])
+        is_readable = may_read(submission.analyst, dataset, said.actor)
         with self._sealing(), self.database.read() as connection:
-            version = replace(dataset.registration, name=payload["dataset"], snapshot=payload["snapshot"], ended="")
+            version = replace(dataset.registration, name=said.dataset, snapshot=said.snapshot, ended="")
             self.ledger.guard.trust.check_registered(connection, version)
         if not (
             is_readable
-            and payload["dataset"] == dataset.name
+            and said.dataset == dataset.name
             and answers(prepared, submission.analyst.id, found.answer, exactly=exactly)
         ):
             raise self._contradiction(f"the release {found.id} is not the answer that the catalogue lists")
@@ -391,7 +390,7 @@ class ReleaseService:
         ------
         NotFound
         """
-        if not may_read(reader, dataset, json.loads(release.receipt.payload_text)["actor"]):
+        if not may_read(reader, dataset, release.read_entry().said.actor):
             raise release_not_found()
 
     def list_releases(self, dataset: Dataset, reader: Principal, *, after: int, count: int) -> bytes:

@@ -9,10 +9,10 @@ import pytest
 from scenes import Gate, assert_sound, await_job, kinds
 from support import ADMIN, TERMS, World, body, make_rows, open_world, problem
 
+from curator_service.entries.account import Share
 from curator_service.identity.policy import Role
 from curator_service.kit.clock import timestamp
 from curator_service.ledger.accounts.unit_of_work import Permission
-from curator_service.ledger.chain.verification import Share, is_wider
 
 RELEASES = "/v1/datasets/cohort/releases"
 ASYNC = {"Prefer": "respond-async"}
@@ -339,10 +339,10 @@ def test_what_is_wider_is_what_lets_anybody_do_more() -> None:
         {"limit": 11}, {"limit": None}, {"expires_at": "2028"}, {"expires_at": ""},
         {"people": frozenset({"a", "c"})}, {"datasets": frozenset({"x", "y"})},
     ):  # fmt: skip
-        assert is_wider(held, Share(**{**_members(held), **change})), change
+        assert Share(**{**_members(held), **change}).is_wider_than(held), change
     for change in ({"limit": 9}, {"expires_at": "2026"}, {"people": frozenset()}, {"datasets": frozenset()}, {}):
-        assert not is_wider(held, Share(**{**_members(held), **change})), change
-    assert is_wider(None, held)
+        assert not Share(**{**_members(held), **change}).is_wider_than(held), change
+    assert held.is_wider_than(None)
 
 
 def _members(share: Share) -> dict[str, Any]:

@@ -8,10 +8,11 @@ from fastapi import APIRouter, Response
 
 from curator_service.dashboard import repository
 from curator_service.dashboard.page import PageContext, page
+from curator_service.entries.account import GENESIS
 from curator_service.identity.policy import Action
 from curator_service.kit.names import NAME
 from curator_service.kit.problems import NotFound
-from curator_service.ledger.chain.entries import GENESIS, Receipt, StoredEntry, entry_hash
+from curator_service.ledger.chain.entries import Receipt, StoredEntry, entry_hash
 from curator_service.ledger.chain.signing import SigningError
 from curator_service.ledger.repository import Population, find_entry
 from curator_service.ledger.response_models import AmountModel

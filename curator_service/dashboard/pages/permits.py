@@ -14,9 +14,9 @@ from curator_service.dashboard.page import PageContext, add_form, list_faults, p
 from curator_service.dashboard.pages.ledger import list_names, make_shown
 from curator_service.dashboard.pages.parts import NOTIONS, moment_of, parts_of, read_price, state_of
 from curator_service.datasets.service import DatasetService
+from curator_service.entries.terms import PERMIT
 from curator_service.identity.policy import Action, Objects, Role
 from curator_service.kit.problems import Problem
-from curator_service.ledger.chain.verification import PERMIT
 from curator_service.ledger.repository import Population
 from curator_service.ledger.service import LedgerService
 from curator_service.permits import acts

@@ -13,9 +13,9 @@ from curator_service.approvals.service import ApprovalService, is_replacement
 from curator_service.dashboard.page import SEEN, PageContext, add_form, go_to, list_faults, page, refuse
 from curator_service.dashboard.pages.ledger import list_names
 from curator_service.dashboard.pages.parts import read_price
+from curator_service.entries.terms import PERMIT
 from curator_service.identity.policy import Action
 from curator_service.kit.problems import NotFound, Problem
-from curator_service.ledger.chain.verification import PERMIT
 from curator_service.ledger.repository import Population
 from curator_service.ledger.response_models import AmountModel
 from curator_service.ledger.service import LedgerService
