@@ -29,16 +29,16 @@ from curator_service.datasets.snapshot import About, Registered, Snapshot, Stora
 from curator_service.datasets.sources.base import Progress, Source
 from curator_service.datasets.sources.opening import open_source
 from curator_service.datasets.subjects import make_pseudonymiser
-from curator_service.entries.rows import Confirmation, Refusal
 from curator_service.entries.rows import Dataset as DatasetEntry
+from curator_service.entries.rows import Refusal
+from curator_service.entries.told import Registration, Told
 from curator_service.identity.policy import Objects
 from curator_service.identity.repository import Principal
 from curator_service.kit.clock import Clock, timestamp, utc_now
 from curator_service.kit.cuts import Calendar, Schedule
 from curator_service.kit.db import DATABASE_ERRORS, Connection, Database
 from curator_service.kit.problems import Problem, Unavailable
-from curator_service.ledger.accounts.unit_of_work import Ledger, Registration, list_registrations, new_id
-from curator_service.ledger.chain.attestation import list_attested
+from curator_service.ledger.accounts.unit_of_work import Ledger, new_id, read_told
 from curator_service.ledger.chain.entries import Receipt
 from curator_service.ledger.chain.signing import SigningError
 from curator_service.ledger.repository import find_population, iterate_kind, list_populations
@@ -310,8 +310,7 @@ class DatasetService:
 
     def _list_others(self, connection: Connection, manifest: Manifest, snapshot: Snapshot) -> set[str]:
         """Return the populations of which two admins agreed, by a signed entry, that their people are others."""
-        attested = list_attested(connection, manifest.population, Confirmation, self.ledger.guard.trust.holds)
-        confirmed = {entry.said.rows for entry in attested}
+        confirmed = read_told(connection, Told(manifest.population), self.ledger.guard.trust.holds).confirmed
         return {
             population.name
             for population in list_populations(connection)
@@ -494,8 +493,7 @@ class DatasetService:
         with self.database.snapshot() as connection:
             populations = list_populations(connection)
             for population in populations:
-                for found in list_registrations(connection, population.name, self.ledger.guard.trust.holds):
-                    latest[found.dataset_id] = found
+                latest |= read_told(connection, Told(population.name), self.ledger.guard.trust.holds).latest
             datasets = repository.list_datasets(connection, granted_to=None)
         if not populations and self.storage.has_rows():
             return "the ledger is empty, and beside it are stored rows of one that was not"

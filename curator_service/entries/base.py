@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Generic, Literal, NotRequired, Type
 from pydantic import ConfigDict, Field
 
 from curator_service.entries.account import Account, Unfounded
+from curator_service.entries.told import Told
 from curator_service.kit.wire import STRICT, Answer, Digest, Digits, Moment
 
 FORMAT = 2
@@ -98,6 +99,9 @@ class Event(Answer):
         Unfounded
             If the account does not allow it.
         """
+
+    def tell(self, told: Told) -> None:
+        """Add what the entry says beside amounts: by default nothing."""
 
     @property
     def payload(self) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from curator_service.entries.base import Event, ProposalId
+from curator_service.entries.told import Registration, Told
 from curator_service.kit.wire import Absent, Digest, Digits, Moment, left_out
 
 
@@ -20,6 +21,14 @@ class Dataset(Event):
     snapshot: Digest
     version: Annotated[Digits | Absent, Field(description="From the second on")] = left_out()
     ended: Annotated[Moment | Absent, Field(description="Nothing is released from it any more")] = left_out()
+
+    def tell(self, told: Told) -> None:
+        """Tell a version of the dataset, the last one from here on; in a chain without terms nothing is registered."""
+        if told.terms is not None:
+            about = self.dataset_id, self.dataset, self.manifest_digest, self.snapshot, self.ended or ""
+            registration = Registration(told.population, *told.terms, *about)
+            told.versions.add(registration)
+            told.latest[self.dataset_id] = registration
 
 
 class Refusal(Event):
@@ -44,3 +53,7 @@ class Confirmation(Event):
     reason: str
     approved_by: str
     proposal: ProposalId | Absent = left_out()
+
+    def tell(self, told: Told) -> None:
+        """Tell that these rows are of other people."""
+        told.confirmed.add(self.rows)

@@ -7,6 +7,7 @@ from pydantic import Field
 from curator_service.entries.account import FOR_EVER, Account, Share, Unfounded
 from curator_service.entries.amounts import PermitId
 from curator_service.entries.base import REGISTER, Event, KeyId, Place, ProposalId, Units
+from curator_service.entries.told import Told
 from curator_service.kit.wire import Absent, Digits, Moment, left_out
 from curator_service.privacy.accountant import AccountantName
 from curator_service.privacy.adjacency import Adjacency
@@ -36,6 +37,10 @@ class Open(Event):
         account.terms = (self.adjacency.value, self.accountant, self.delta, self.time)
         if place.population == REGISTER:
             account.epoch = place.epoch
+
+    def tell(self, told: Told) -> None:
+        """Tell the terms that hold for good."""
+        told.terms = self.adjacency.value, self.accountant
 
 
 class Limit(Event):
@@ -101,6 +106,10 @@ class Permit(Event):
             raise Unfounded("a permit was granted or widened without a second person")
         account.shares[self.permit] = after
         after.check_limit()
+
+    def tell(self, told: Told) -> None:
+        """Tell what the permit is from here on."""
+        told.permits[self.permit] = self.share
 
 
 def is_host(actor: str) -> bool:

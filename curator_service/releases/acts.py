@@ -16,11 +16,11 @@ from curator_service.datasets.acts import DatasetName, find_dataset
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.service import DatasetNotFound, DatasetService
 from curator_service.datasets.visibility import may_read
+from curator_service.entries.told import Registration
 from curator_service.identity.policy import Action, Objects
 from curator_service.kinds.registry import KINDS, KindRegistry
 from curator_service.kit.idempotency import check_key
 from curator_service.ledger.accounts.reservations import Reservation
-from curator_service.ledger.accounts.unit_of_work import Registration
 from curator_service.releases.preparation import Prepared, prepare
 from curator_service.releases.requests import read_request
 from curator_service.releases.reservations import ReservationService, job_not_found

@@ -14,8 +14,8 @@ from pydantic import BaseModel, RootModel, TypeAdapter
 from recorded_answers import Recorded, read_golden, record_life
 
 from curator_service.app import create_app
+from curator_service.entries.recovery import HistoryChargesModel, HistoryModel
 from curator_service.kit.problems import Problem
-from curator_service.ledger.response_models import HistoryChargesModel, HistoryModel
 from curator_service.settings import Settings
 
 Document = dict[str, Any]

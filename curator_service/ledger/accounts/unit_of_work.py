@@ -5,16 +5,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TypedDict
 
-from curator_service.entries.account import EPOCH_FIRST, GENESIS, Share
+from pydantic_core import from_json
+
+from curator_service.entries.account import EPOCH_FIRST, GENESIS
 from curator_service.entries.amounts import Charge, Void
 from curator_service.entries.base import FORMAT, REGISTER, Entry, Event, Place
-from curator_service.entries.rows import Dataset
-from curator_service.entries.terms import Key, Open, Permit
+from curator_service.entries.terms import Key, Open
+from curator_service.entries.told import Registration, Told
 from curator_service.kit.db import Connection
 from curator_service.ledger import repository
 from curator_service.ledger.accounts import reservations
 from curator_service.ledger.accounts.reservations import Reservation
-from curator_service.ledger.chain.attestation import Holds, list_attested
+from curator_service.ledger.chain.attestation import Holds, is_attested
 from curator_service.ledger.chain.entries import (
     Checkpoint,
     Receipt,
@@ -343,66 +345,21 @@ def opening_of(account: Population, *, actor: str, time: str, **approval: str) -
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Registration:
-    """What a chain says of a dataset, and what decides its noise and who pays."""
+def read_told(connection: Connection, told: Told, holds: Holds, *, after: int = repository.BEFORE_ALL) -> Told:
+    """Add what the attested entries of a chain after a sequence say beside amounts.
 
-    population: str
-    adjacency: str
-    accountant: str
-    dataset_id: str
-    name: str
-    manifest_digest: str
-    snapshot: str
-    ended: str = ""
-
-    @classmethod
-    def of(cls, opening: Open, entry: Entry[Dataset]) -> "Registration":
-        """Return what a registration says, in a chain that was opened so."""
-        said = entry.said
-        return cls(
-            entry.place.population,
-            opening.adjacency.value,
-            opening.accountant,
-            said.dataset_id,
-            said.dataset,
-            said.manifest_digest,
-            said.snapshot,
-            said.ended or "",
-        )
-
-
-def list_registrations(
-    connection: Connection, population: str, holds: Holds, *, after: int = repository.BEFORE_ALL
-) -> tuple[Registration, ...]:
-    """Return every version of a dataset that attested entries of a chain after a sequence registered, in order.
-
-    Adjacency and accountant are those of the chain's opening entry.
+    Raises
+    ------
+    Contradiction
+        If one that is signed cannot be read.
     """
-    found = list_attested(connection, population, Dataset, holds, after=after)
-    opening = next(iter(list_attested(connection, population, Open, holds)), None) if found else None
-    return () if opening is None else tuple(Registration.of(opening.said, entry) for entry in found)
-
-
-@dataclass(slots=True)
-class _Registered:
-    """What a process has read of a chain's registrations and permits.
-
-    Attributes
-    ----------
-    after : int
-        The sequence up to which it has read all of them, under the account's lock.
-    versions : set of Registration
-    latest : dict of str to Registration
-        Of these the last one of each dataset.
-    permits : dict of str to Share
-        What the chain said last of each permit.
-    """
-
-    after: int = repository.BEFORE_ALL
-    versions: set[Registration] = field(default_factory=set)
-    latest: dict[str, Registration] = field(default_factory=dict)
-    permits: dict[str, Share] = field(default_factory=dict)
+    for stored in repository.iterate_rare(connection, told.population, after=after):
+        if is_attested(told.population, stored, holds):
+            try:
+                Entry.read(from_json(stored.payload_text)).said.tell(told)
+            except (ValueError, KeyError, TypeError):
+                raise Contradiction(f"an entry of {told.population!r} cannot be read") from None
+    return told
 
 
 @dataclass(slots=True)
@@ -416,14 +373,17 @@ class Trust:
         Whether a receipt is whole, and signed by this curator.
     heads : dict of str to Receipt
         The last entry of each population that this process wrote or verified.
-    registered : dict of str to _Registered
-        The datasets of each population that this process has found in its chain.
+    told : dict of str to (Told, int)
+        Of each population what its chain was found to say, and up to which sequence, under the account's lock.
     """
 
     anchor: Anchor
     holds: Holds
     heads: dict[str, Receipt] = field(default_factory=dict)
-    registered: dict[str, _Registered] = field(default_factory=dict)
+    told: dict[str, tuple[Told, int]] = field(default_factory=dict)
+
+    def _find_told(self, population: str) -> tuple[Told, int]:
+        return self.told.setdefault(population, (Told(population), repository.BEFORE_ALL))
 
     def check_registered(self, connection: Connection, dataset: Registration) -> None:
         """Compare a dataset, as a request was planned with it, with what the ledger registered.
@@ -436,27 +396,25 @@ class Trust:
         Contradiction
             If no attested entry of the population's chain registered it so.
         """
-        known = self.registered.setdefault(dataset.population, _Registered())
+        known, after = self._find_told(dataset.population)
         if dataset not in known.versions:
-            known.versions.update(self._read(connection, dataset.population, known.after))
+            # Without the account's lock: what was told last is not to be known by this, versions alone are.
+            found = read_told(connection, Told(known.population, known.terms), self.holds, after=after)
+            known.versions |= found.versions
         if dataset not in known.versions:
             raise Contradiction(f"the dataset {dataset.name!r} is not one that {dataset.population!r} registered")
 
     def check_latest(self, connection: Connection, dataset: Registration, head: Head) -> None:
         """Compare a dataset with the version that the ledger registered last; see `Ledger.check_latest`."""
-        known = self.registered.setdefault(dataset.population, _Registered())
-        for found in self._read(connection, dataset.population, known.after):
-            known.versions.add(found)
-            known.latest[found.dataset_id] = found
-        for entry in list_attested(connection, dataset.population, Permit, self.holds, after=known.after):
-            known.permits[entry.said.permit] = entry.said.share
-        known.after = head.sequence - 1
+        known, after = self._find_told(dataset.population)
+        read_told(connection, known, self.holds, after=after)
+        self.told[dataset.population] = known, head.sequence - 1
         if known.latest.get(dataset.dataset_id) != dataset:
             raise Contradiction(f"the dataset {dataset.name!r} is not what {dataset.population!r} registered last")
 
     def check_permit(self, connection: Connection, dataset: Registration, payer: Payer) -> None:
         """Compare a permit with what the ledger said of it last; after `check_latest`, which has read that."""
-        said = self.registered[dataset.population].permits.get(payer.permit_id)
+        said = self.told[dataset.population][0].permits.get(payer.permit_id)
         share = repository.find_share(connection, dataset.population, payer.permit_id)
         if (
             said is None
@@ -466,12 +424,6 @@ class Trust:
             or dataset.name not in said.datasets
         ):
             raise Contradiction(f"the permit {payer.permit_id!r} is not what {dataset.population!r} granted last")
-
-    def _read(self, connection: Connection, population: str, after: int) -> tuple[Registration, ...]:
-        try:
-            return list_registrations(connection, population, self.holds, after=after)
-        except (ValueError, KeyError, TypeError):
-            raise Contradiction(f"the registrations of {population!r} cannot be read") from None
 
 
 def announce_key(trust: Trust) -> Callable[[Connection, Signer, str], None]:
