@@ -46,7 +46,7 @@ def test_it_is_answered_as_the_document_describes_it(world: World) -> None:
     schemas = json.loads(api.get("/openapi.json").text)["components"]["schemas"]
     assert schemas["GreetingEntry"]["properties"]["words"] == {"type": "string", "title": "Words"}
     assert "#/components/schemas/GreetingEntry" in json.dumps(schemas["LedgerAnswer"])
-    answered = world.api("olga").get("/v1/ledger/town").json()["entries"][-1]
+    answered = world.api("root").get("/v1/ledger/town").json()["entries"][-1]
     assert (answered["kind"], answered["words"]) == ("greeting", "good morning")
 
 
