@@ -125,7 +125,8 @@ class Described:
         declared = [kind for kind in KINDS.values() if (kind.in_register if self._in_register else kind.in_populations)]
         models = tuple(_describe(kind) for kind in self._kinds or declared)
         described: Any = Annotated[Union[models], Field(discriminator="kind")] if len(models) > 1 else models[0]  # noqa: UP007
-        return handler(TypeAdapter(described).core_schema)
+        entries: JsonSchemaValue = handler(TypeAdapter(list[described]).core_schema)  # a list refers to its items
+        return dict(entries["items"])
 
 
 @cache
