@@ -1,8 +1,10 @@
 """An account as entries add up to it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from curator_service.entries.rules import Asked, Rule, find_broken, is_wider
 
 GENESIS = "0" * 64
 EPOCH_FIRST = 1
@@ -29,6 +31,8 @@ class Share:
         Ids of who may spend, and names of what of; the chain alone says so.
     stated : tuple of str
         Project, purpose, legal basis and conditions: what the second person agreed to.
+    rules : mapping of str to Rule
+        By their names.
     """
 
     limit: int | None = None
@@ -38,9 +42,10 @@ class Share:
     people: frozenset[str] = field(default=frozenset(), compare=False)
     datasets: frozenset[str] = field(default=frozenset(), compare=False)
     stated: tuple[str, ...] = field(default=(), compare=False)
+    rules: Mapping[str, Rule[Any]] = field(default_factory=dict, compare=False)
 
-    def spend(self, actor: str, dataset: str | None, moment: str, *, posted: int = 0, pending: int = 0) -> None:
-        """Add amounts where the permit lets whoever acts spend them at this moment.
+    def spend(self, actor: str, asked: Asked | None, moment: str, *, posted: int = 0, pending: int = 0) -> None:
+        """Add amounts where the permit lets whoever acts spend them at this moment, and on what is asked.
 
         Raises
         ------
@@ -51,8 +56,11 @@ class Share:
         self.check_limit()
         if actor not in self.people:
             raise Unfounded("the permit is somebody else's")
-        if dataset is not None and dataset not in self.datasets:
+        if asked is not None and asked.dataset not in self.datasets:
             raise Unfounded("the permit is for other datasets")
+        broken = None if asked is None else find_broken(self.rules, asked)
+        if broken is not None:
+            raise Unfounded(f"the permit's rule {broken.name!r} does not allow it")
         if self.expires_at and moment >= self.expires_at:
             raise Unfounded("the permit had expired")
 
@@ -74,7 +82,8 @@ class Share:
         longer = ended and (self.expires_at == FOR_EVER or self.expires_at > before.expires_at)
         higher = before.limit is not None and (self.limit is None or self.limit > before.limit)
         others = not self.people <= before.people or not self.datasets <= before.datasets
-        return longer or higher or others or self.stated != before.stated
+        looser = is_wider(self.rules, before.rules)
+        return longer or higher or others or looser or self.stated != before.stated
 
 
 class Charged(NamedTuple):

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from curator_service.entries.account import Account, Charged, Unfounded
 from curator_service.entries.base import Event, Place, Units
+from curator_service.entries.rules import Asked
 from curator_service.kit.wire import Absent, Answer, Digest, Digits, Moment, left_out
 from curator_service.privacy.samplers import Distribution
 
@@ -114,6 +115,10 @@ class Charge(Answered):
             self.time[:7], self.actor, self.permit or "", self.project or "", self.dataset, self.release_kind
         )
 
+    def asked(self, units: int) -> Asked:
+        """Return the release as the rules of a permit see it."""
+        return Asked(self.release_kind, self.dataset, units)
+
     def move(self, place: Place, account: Account) -> None:
         """Post the amount, which may have been held before."""
         units, held = int(place.units), 0
@@ -124,7 +129,7 @@ class Charge(Answered):
         account.pending -= held
         account.count(self.charged, units)
         for share in account.find_shares(self.permit):
-            share.spend(self.actor, self.dataset, self.time, posted=units, pending=-held)
+            share.spend(self.actor, self.asked(units), self.time, posted=units, pending=-held)
 
 
 class Derive(Answered):

@@ -7,6 +7,7 @@ from pydantic import Field
 from curator_service.entries.account import FOR_EVER, Account, Share, Unfounded
 from curator_service.entries.amounts import PermitId
 from curator_service.entries.base import REGISTER, Event, KeyId, Place, ProposalId, Units
+from curator_service.entries.rules import Rules, read_rules
 from curator_service.entries.told import Told
 from curator_service.kit.wire import Absent, Digits, Moment, left_out
 from curator_service.privacy.accountant import AccountantName
@@ -83,6 +84,7 @@ class Permit(Event):
     approved_by: str
     permit_limit: Digits | Absent = left_out()
     expires_at: Moment | Absent = left_out()
+    rules: Rules | Absent = left_out()
     proposal: ProposalId | Absent = left_out()
 
     @property
@@ -94,6 +96,7 @@ class Permit(Event):
             people=frozenset(self.people),
             datasets=frozenset(self.datasets.values()),
             stated=(self.project, self.purpose, self.legal_basis, self.conditions),
+            rules=read_rules(self.rules),
         )
 
     def move(self, place: Place, account: Account) -> None:

@@ -21,6 +21,7 @@ from curator_service.approvals.terms import PermitTerms
 from curator_service.datasets.repository import Dataset, find_dataset, find_dataset_by_id
 from curator_service.entries.account import FOR_EVER, Share
 from curator_service.entries.base import REGISTER, Decision
+from curator_service.entries.rules import Asked, Rule, find_broken, read_rules
 from curator_service.entries.terms import PERMIT, Limit
 from curator_service.entries.terms import Permit as PermitEntry
 from curator_service.identity.entries import PrincipalNamed
@@ -109,7 +110,12 @@ class PermitService:
     # --- Which permit
 
     def choose(
-        self, connection: Connection, principal: Principal, dataset: Dataset, project: str | None
+        self,
+        connection: Connection,
+        principal: Principal,
+        dataset: Dataset,
+        project: str | None,
+        release: Asked | None = None,
     ) -> Use | Problem:
         """Return the permit under which an analyst's request is charged, or why there is none: for whoever charges.
 
@@ -120,6 +126,8 @@ class PermitService:
         dataset : Dataset
         project : str or None
             What the request names; without it, the one permit that there is, or the grant among several.
+        release : Asked, optional
+            What rules of the permit must allow.
 
         Returns
         -------
@@ -134,6 +142,11 @@ class PermitService:
         lasting = [use for use in named if use.lasts]
         if len({use.project for use in lasting}) > 1:
             lasting = [use for use in lasting if not use.project]
+        broken = {use.permit: find_broken(use.rules, release) for use in lasting if release is not None}
+        rules = [rule for rule in broken.values() if rule is not None]
+        if lasting and len(rules) == len(lasting):
+            return rule_broken(rules[0], lasting[0].project)
+        lasting = [use for use in lasting if broken.get(use.permit) is None]
         if lasting:  # a project may have been given more, as another permit: the one that is used up hides no other
             return max(lasting, key=lambda use: inf if use.left is None else use.left)
         if named and not any(use.lasts for use in named):
@@ -429,6 +442,15 @@ def _list_spenders(connection: Connection, population: str) -> set[str]:
     return {one for permit in permits if population in permit.limits and not permit.ended_at for one in permit.people}
 
 
+def rule_broken(rule: Rule[Any], project: str) -> PermitNeeded:
+    """Build the refusal of a release that a rule of a permit does not allow."""
+    return PermitNeeded(
+        f"Your permit does not allow this release. Its rule {rule.name!r} says: {rule.text}. Ask for a release that it "
+        "allows, or for other terms of the permit.",
+        projects=[project] if project else [],
+    )
+
+
 def permit_expired(expires_at: str) -> PermitExpired:
     """Build the refusal of what is asked after a permit's end."""
     return PermitExpired(
@@ -529,6 +551,7 @@ def _share(permit: Permit, population: str) -> Share:
         people=frozenset(permit.people),
         datasets=frozenset(permit.datasets.values()),
         stated=(permit.terms.project, permit.terms.purpose, permit.terms.legal_basis, permit.terms.conditions),
+        rules=read_rules(permit.terms.rules),
     )
 
 
@@ -578,6 +601,7 @@ def _record(ledger: Ledger, before: Permit, after: Permit, decision: Decision) -
             conditions=after.terms.conditions,
             permit_limit=None if limit is None else str(limit),
             expires_at=expires_at or None,
+            rules=after.terms.rules or None,
         )
         receipts.append(ledger.record(head, said, 0))
     stored = {

@@ -121,7 +121,7 @@ class ReleasePublisher:
             dataset = prepared.dataset
             head = ledger.charge(dataset.population, dataset.id, prepared.cost, submission.payer, moment)
             self.datasets.check_current(ledger.connection, prepared.dataset)
-            ledger.check_latest(prepared.dataset.registration, head, submission.payer)
+            ledger.check_latest(prepared.dataset.registration, head, submission.payer, prepared.asked)
             self._check_unanswered(ledger, submission)
             draft = self._draft(release_id, prepared, population, self._compute(prepared, draws), moment)
             return self._publish(ledger, submission, draft, head)
@@ -402,7 +402,8 @@ class ReleasePublisher:
             def work(ledger: Ledger) -> StoredRelease:
                 head = ledger.post(job, draft.moment)
                 self.datasets.check_current(ledger.connection, submission.prepared.dataset)
-                ledger.check_latest(submission.prepared.dataset.registration, head, submission.payer)
+                prepared = submission.prepared
+                ledger.check_latest(prepared.dataset.registration, head, submission.payer, prepared.asked)
                 release = self._publish(ledger, submission, draft, head, job)
                 repository.answer_keys(ledger.connection, job.id, release.id)
                 return release

@@ -118,7 +118,7 @@ class TableStatements:
             found["time"] = permit.granted_at
         if said.version == permit.version:
             terms = json.loads(stored["terms"])
-            found |= {name: terms.get(name) or "" for name in _TERMS}
+            found |= {name: terms.get(name) or "" for name in _TERMS} | {"rules": terms.get("rules") or None}
             if population in stored["limits"]:  # else no dataset of it is left, and the limit of before stands
                 found["permit_limit"] = stored["limits"][population]
             if permit.ended_at:
@@ -162,5 +162,5 @@ def _of_proposal(said: Event, proposal: Proposal) -> dict[str, Any]:
     found = dict(zip(own, (proposal.proposed_by, by, proposal.reason, proposal.decided_at), strict=True))
     if isinstance(said, PermitEntry):
         terms = json.loads(proposal.content)
-        found |= {name: terms.get(name) or "" for name in _TERMS}
+        found |= {name: terms.get(name) or "" for name in _TERMS} | {"rules": terms.get("rules") or None}
     return found

@@ -25,7 +25,7 @@ DECIDED = 50
 WAITING = frozenset({OPEN, UNATTESTED})
 UNSAID = "the register does not say that this was asked so: refuse it"
 NOTIONS = (("ε", "epsilon"), ("µ", "mu"), ("ρ", "rho"))
-TERMS = ("project", "people", "datasets", "purpose", "legal_basis", "conditions", "limit", "expires_at")
+TERMS = ("project", "people", "datasets", "purpose", "legal_basis", "conditions", "limit", "expires_at", "rules")
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,5 +222,9 @@ def _write(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(value)
     if isinstance(value, dict):
-        return ", ".join(f"{name} = {number!r}" for name, number in value.items() if number is not None)
+        return ", ".join(f"{name} = {_write_member(one)}" for name, one in value.items() if one is not None)
     return "" if value is None else str(value)
+
+
+def _write_member(value: Any) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list) else repr(value)

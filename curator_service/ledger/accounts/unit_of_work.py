@@ -10,6 +10,7 @@ from pydantic_core import from_json
 from curator_service.entries.account import EPOCH_FIRST, GENESIS
 from curator_service.entries.amounts import Charge, Void
 from curator_service.entries.base import FORMAT, REGISTER, Entry, Event, Place
+from curator_service.entries.rules import Asked, find_broken
 from curator_service.entries.terms import Key, Open
 from curator_service.entries.told import Registration, Told
 from curator_service.kit.db import Connection
@@ -316,17 +317,20 @@ class Ledger:
         """Compare a dataset with what the ledger registered, the account locked; see `Trust.check_registered`."""
         self.trust.check_registered(self.connection, dataset)
 
-    def check_latest(self, dataset: "Registration", head: Head, payer: Payer) -> None:
+    def check_latest(self, dataset: Registration, head: Head, payer: Payer, asked: Asked) -> None:
         """Compare a dataset, and whoever pays, with what the ledger says of them, before the head's entry is written.
 
         Raises
         ------
+        Refused
+            If a rule of the permit does not allow what is asked: it has just been changed.
         Contradiction
             If it is not the version that was registered last, or not the permit that was granted last: whoever may
             change the tables could put back rows that have ended, or let people spend more, for a moment.
         """
         self.trust.check_latest(self.connection, dataset, head)
         self.trust.check_permit(self.connection, dataset, payer)
+        self.trust.check_rules(dataset.population, payer, asked)
 
 
 def _payer(reservation: Reservation) -> Payer:
@@ -424,6 +428,12 @@ class Trust:
             or dataset.name not in said.datasets
         ):
             raise Contradiction(f"the permit {payer.permit_id!r} is not what {dataset.population!r} granted last")
+
+    def check_rules(self, population: str, payer: Payer, asked: Asked) -> None:
+        """Refuse what a permit's rules do not allow, as the ledger had them last; after `check_permit`."""
+        said = self.told[population][0].permits.get(payer.permit_id)
+        if said is not None and find_broken(said.rules, asked) is not None:
+            raise Refused
 
 
 def announce_key(trust: Trust) -> Callable[[Connection, Signer, str], None]:
