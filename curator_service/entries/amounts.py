@@ -20,13 +20,16 @@ class Reserve(Event):
     kind = "reserve"
     meaning = "an amount is held"
     amounts = Units.SOME
+    units_are = "held"
     is_use = True
 
     reservation: str
     permit: PermitId | Absent = left_out()
     project: str | Absent = left_out()
-    drawn_from: Annotated[str | Absent, Field(alias="from")] = left_out()
-    expires_at: Moment | Absent = left_out()
+    drawn_from: Annotated[
+        str | Absent, Field(alias="from", description="The analyst's reservation that a job draws on")
+    ] = left_out()
+    expires_at: Annotated[Moment | Absent, Field(description="Of an analyst's")] = left_out()
 
     def move(self, place: Place, account: Account) -> None:
         """Hold the amount: of the account, or of the reservation that a job draws on."""
@@ -48,13 +51,14 @@ class Void(Event):
     kind = "void"
     meaning = "what was held was given back"
     amounts = Units.ANY
+    units_are = "given back"
 
     reservation: str
     holder: str
     outcome: Literal["voided", "cancelled", "closed", "expired"]
     permit: PermitId | Absent = left_out()
     project: str | Absent = left_out()
-    to: str | Absent = left_out()
+    to: Annotated[str | Absent, Field(description="The analyst's reservation that gets it back")] = left_out()
 
     def move(self, place: Place, account: Account) -> None:
         """Give the rest back: to the account, or to the reservation that a job drew on."""
@@ -103,10 +107,11 @@ class Charge(Answered):
     kind = "charge"
     meaning = "a release was charged"
     amounts = Units.SOME
+    units_are = "spent"
 
     mechanism: Annotated[tuple[PartModel, ...], Field(strict=False)]
     curvature: Rational | Absent = left_out()
-    reservation: str | Absent = left_out()
+    reservation: Annotated[str | Absent, Field(description="Where it was held before")] = left_out()
 
     @property
     def charged(self) -> Charged:

@@ -67,6 +67,8 @@ class Event(Answer):
     in_populations, in_register : bool
         The chains in which it stands.
     amounts : Units
+    units_are : str
+        What the amount is.
     is_use : bool
         Whether something was, or may have been, answered under a limit after it.
     actor : str
@@ -80,6 +82,7 @@ class Event(Answer):
     in_populations: ClassVar[bool] = True
     in_register: ClassVar[bool] = False
     amounts: ClassVar[Units] = Units.NONE
+    units_are: ClassVar[str] = "0"
     is_use: ClassVar[bool] = False
 
     actor: str

@@ -51,6 +51,7 @@ class Reconcile(Event):
     meaning = "the ledger was reconciled after a restore"
     in_register = True
     amounts = Units.ANY
+    units_are = "written off, or charged in a second history"
     is_use = True
 
     kept_through: Digits

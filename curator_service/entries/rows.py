@@ -19,7 +19,9 @@ class Dataset(Event):
     dataset_id: str
     manifest_digest: Digest
     snapshot: Digest
-    version: Annotated[Digits | Absent, Field(description="From the second on")] = left_out()
+    version: Annotated[
+        Digits | Absent, Field(description="From the second on; `time` is the cut's in the calendar")
+    ] = left_out()
     ended: Annotated[Moment | Absent, Field(description="Nothing is released from it any more")] = left_out()
 
     def tell(self, told: Told) -> None:
@@ -39,8 +41,8 @@ class Refusal(Event):
 
     dataset: str
     manifest_digest: Digest
-    like: str
-    proposal: str | Absent = left_out()
+    like: Annotated[str, Field(description="The population, which is the same one for rows that come again")]
+    proposal: Annotated[str | Absent, Field(description="If a privacy officer made one")] = left_out()
 
 
 class Confirmation(Event):
@@ -49,7 +51,9 @@ class Confirmation(Event):
     kind = "confirmation"
     meaning = "two people say that such rows are of others"
 
-    rows: str
+    rows: Annotated[
+        str, Field(description="A keyed digest of them, their manifest and the population that they are like")
+    ]
     reason: str
     approved_by: str
     proposal: ProposalId | Absent = left_out()

@@ -24,6 +24,7 @@ class Open(Event):
     meaning = "the population was opened"
     in_register = True
     amounts = Units.ANY
+    units_are = "the limit"
 
     adjacency: Annotated[Adjacency, Field(strict=False)]
     accountant: AccountantName
@@ -50,6 +51,7 @@ class Limit(Event):
     kind = "limit"
     meaning = "a limit was set"
     amounts = Units.ANY
+    units_are = "the new limit"
 
     reason: str
     approved_by: str
