@@ -218,16 +218,17 @@ def list_uses(connection: Connection, principal_id: str, dataset_id: str, moment
     """Return the permits under which an analyst may use a dataset, by project."""
     found = _USES.all(connection, principal=principal_id, dataset=dataset_id, moment=moment)
     return [
-        Use(
-            permit,
-            project,
-            expires_at,
-            bool(lasts),
-            left,
-            read_rules(json.loads(json.loads(terms)["terms"]).get("rules")),
-        )
+        Use(permit, project, expires_at, bool(lasts), left, _rules_of(terms))
         for permit, project, expires_at, lasts, left, terms in found
     ]
+
+
+def _rules_of(stored: str) -> dict[str, Rule[Any]]:
+    """Read the rules of a permit's row, for the text of a refusal; the chain's hold, whatever the row says."""
+    try:
+        return read_rules(json.loads(json.loads(stored)["terms"]).get("rules"))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}
 
 
 def list_grants(connection: Connection) -> list[tuple[str, str, str]]:
