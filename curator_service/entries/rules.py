@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar
 
-from pydantic import ConfigDict, Field, GetJsonSchemaHandler, RootModel, TypeAdapter, create_model
+from pydantic import ConfigDict, Field, GetJsonSchemaHandler, RootModel, TypeAdapter, ValidationError, create_model
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
@@ -102,7 +102,15 @@ def read_rules(stated: Mapping[str, Any] | None) -> dict[str, Rule[Any]]:
     unknown = (stated or {}).keys() - RULES.keys()
     if unknown:
         raise ValueError(f"there is no rule {min(unknown)!r}; rules are {', '.join(sorted(RULES))}")
-    return {name: RULES[name].model_validate(value) for name, value in (stated or {}).items()}
+    return {name: _read(RULES[name], value) for name, value in (stated or {}).items()}
+
+
+def _read(kind: type[Rule[Any]], value: Any) -> Rule[Any]:
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        said = error.errors(include_input=False, include_url=False)[0]["msg"]
+        raise ValueError(f"this is no rule {kind.name!r}: {said}") from None
 
 
 def find_broken(rules: Mapping[str, Rule[Any]], asked: Asked) -> Rule[Any] | None:
