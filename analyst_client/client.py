@@ -713,6 +713,7 @@ class CuratorClient:
         reason: str,
         conditions: str | None = None,
         limit: Mapping[str, float] | None = None,
+        rules: Mapping[str, Any] | None = None,
         permit: str | None = None,
         idempotency_key: str | None = None,
     ) -> Proposal:
@@ -734,6 +735,8 @@ class CuratorClient:
             Conditions, in words.
         limit : mapping of str to float, optional
             The part of each population's budget, such as ``{"epsilon": 1.0, "delta": 1e-6}``. Default all of it.
+        rules : mapping, optional
+            Rules for each release, such as ``{"kinds": ["counts"]}`` where counts alone may be bought.
         permit : str, optional
             The permit that is to be changed, by its id.
         idempotency_key : str, optional
@@ -752,7 +755,7 @@ class CuratorClient:
             See `analyst_client.errors`.
         """
         texts = {"project": project, "purpose": purpose, "legal_basis": legal_basis, "expires_at": expires_at}
-        body = permit_body(people, datasets, reason=reason, limit=limit, conditions=conditions, **texts)
+        body = permit_body(people, datasets, reason=reason, limit=limit, rules=rules, conditions=conditions, **texts)
         path = "/v1/permits" if permit is None else f"/v1/permits/{path_segment(permit)}"
         key = choose_key(idempotency_key)
         answer = self._transport.request("POST", path, content=body, idempotency_key=key, charges=False)

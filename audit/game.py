@@ -24,6 +24,7 @@ from audit.evidence import Floats, Law
 from audit.neighbours import Cell, exact_answer, statistics_of
 from curator_service.container import Curator, make_curator
 from curator_service.datasets.repository import Dataset
+from curator_service.entries.terms import Limit
 from curator_service.identity.policy import Role
 from curator_service.identity.repository import Principal
 from curator_service.kinds.registry import KINDS
@@ -169,11 +170,11 @@ class Shop:
         """Set what may be charged in all, as two admins do."""
         ledger = self.curator.ledger
         was = ledger.get_population(dataset.population).limit
-        said = {"actor": "audit", "approved_by": "audit", "reason": "a run", "time": timestamp(ledger.now())}
+        said = Limit(actor="audit", approved_by="audit", reason="a run", time=timestamp(ledger.now()))
         with ledger.unit() as unit:
             head = set_limit(unit.connection, dataset.population, was=was, units=units)
             assert head is not None
-            unit.record(head, "limit", units, said)
+            unit.record(head, said, units)
 
     def close(self) -> None:
         """Close the database."""

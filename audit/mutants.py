@@ -123,8 +123,9 @@ _VOID = """self.connection, reservation.id, outcome):
                 self.connection, reservation.population, reservation.permit_id, principal=reservation.principal_id,
                 dataset=reservation.dataset_id, posted=-reservation.units, pending=0, moment=moment,
             )
-            payload = {"reservation": reservation.id, "actor": actor, "holder": reservation.principal_id}
-            return self.record(head, "void", reservation.units, payload | {"time": moment, "outcome": outcome})
+            said = {"reservation": reservation.id, "holder": reservation.principal_id, "outcome": outcome}
+            void = Void(**_payer(reservation).stated | {"actor": actor}, **said, time=moment)
+            return self.record(head, void, reservation.units)
 """
 _CLOSED_ANYWAY = (
     "    return _CLOSE.changed(connection, reservation=reservation_id, ended=outcome, drawn=drawn) == 1\n",

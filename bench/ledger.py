@@ -29,12 +29,18 @@ from sqlalchemy import text
 
 from bench.serving import EMPTY_PATH, Server, create_bench_app, get, open_population, post_release, serve
 from curator_service.container import Curator
+from curator_service.entries.account import GENESIS, Account
+from curator_service.entries.amounts import Charge, PartModel
+from curator_service.entries.base import FORMAT, Entry, Place
+from curator_service.entries.terms import Open
 from curator_service.kinds.registry import KINDS
 from curator_service.kit.db import Database
 from curator_service.ledger import repository
-from curator_service.ledger.chain.entries import GENESIS, StoredEntry, canonical, entry_hash
-from curator_service.ledger.chain.verification import AccountState, Charged, Share, verify_chain
+from curator_service.ledger.chain.entries import StoredEntry, canonical, entry_hash
+from curator_service.ledger.chain.verification import verify_chain
 from curator_service.privacy.accountant import Price
+from curator_service.privacy.adjacency import Adjacency
+from curator_service.privacy.samplers import Distribution
 from curator_service.releases.preparation import prepare
 
 POPULATIONS = 32
@@ -211,27 +217,54 @@ def fresh_database(server_url: str) -> Iterator[str]:
             connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
-def _chain(count: int) -> tuple[list[StoredEntry], AccountState]:
+def _chain(count: int) -> tuple[list[StoredEntry], Account]:
     """Make a chain of charges as the service writes them."""
     actor, limit, posted, previous = "prn_0123456789abcdef01234567", 10**15, 0, GENESIS
-    part = {"copies": 1, "distribution": "discrete_gaussian", "norm": "L2 squared", "scales": ["631678576510"] * 2}
-    mechanism = [part | {"statistic": name, "sensitivity": "4987722800260386420"} for name in ("xtx", "xty", "yty")]
-    digest = dict.fromkeys(("request_digest", "answer_digest", "snapshot"), "0f" * 32)
-    charge = {"kind": "charge", "units": "25", "actor": actor, "dataset": "flchain", "release": "rel_" + "0" * 24}
-    opening = {"kind": "open", "units": str(limit), "adjacency": "add_remove", "accountant": "gdp", "delta": "1e-06"}
-    entries = []
+    moment, digest = "2026-03-01T12:00:00Z", "0f" * 32
+    opening = Open(actor="operator:bench", time=moment, adjacency=Adjacency.ADD_REMOVE, accountant="gdp", delta="1e-06")
+    parts = [
+        PartModel(
+            statistic=name,
+            distribution=Distribution.DISCRETE_GAUSSIAN,
+            sensitivity="4987722800260386420",
+            norm="L2 squared",
+            copies=1,
+            scales=("631678576510",) * 2,
+        )
+        for name in ("xtx", "xty", "yty")
+    ]
+    charge = Charge(
+        actor=actor,
+        time=moment,
+        dataset="flchain",
+        release="rel_" + "0" * 24,
+        request_digest=digest,
+        answer_digest=digest,
+        snapshot=digest,
+        release_kind="gram",
+        mechanism=tuple(parts),
+    )
+    state, entries = Account(), []
     for sequence in range(1, count + 1):
+        event, units = (opening, limit) if sequence == 1 else (charge, 25)
         posted += 0 if sequence == 1 else 25
-        account = {"limit": str(limit), "posted": str(posted), "pending": "0", "epoch": 1, "key_id": "key_" + "0" * 16}
-        place = {"format": 2, "population": "people", "sequence": sequence, "previous_hash": previous, "time": "then"}
-        payload = opening if sequence == 1 else charge | digest | {"mechanism": mechanism}
-        payload_text = canonical({**payload, **place, **account})
+        place = Place(
+            format=FORMAT,
+            population="people",
+            sequence=sequence,
+            previous_hash=previous,
+            units=str(units),
+            epoch=1,
+            limit=str(limit),
+            posted=str(posted),
+            pending="0",
+            key_id="key_" + "0" * 32,
+        )
+        Entry(place, event).move(state)
+        payload_text = canonical(event.payload | dict(place))
         previous = entry_hash(payload_text)
         entries.append(StoredEntry(sequence, payload_text, previous, ""))
-    state = AccountState(limit=limit, highest_limit=limit, posted=posted, sequence=count, head=previous)
-    state.terms = ("add_remove", "gdp", "1e-06", "then")
-    state.shares[("analyst", actor)] = Share(None, posted, 0)
-    state.spending[Charged("then", actor, "", "", "flchain", "")] = count - 1, posted
+    state.sequence, state.head = count, previous
     return entries, state
 
 

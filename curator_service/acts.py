@@ -7,6 +7,6 @@ from curator_service.evidence.acts import acts as evidence
 from curator_service.ledger.acts import acts as ledger
 from curator_service.permits.acts import acts as permits
 from curator_service.register.acts import acts as register
-from curator_service.releases.request_acts import acts as releases
+from curator_service.releases.acts import acts as releases
 
 SLICES: tuple[Acts, ...] = (releases, datasets, ledger, approvals, permits, register, evidence)

@@ -28,13 +28,14 @@ from sqlalchemy import make_url
 from analyst_client import CuratorClient
 from curator_service.app import create_app
 from curator_service.container import Curator, make_curator
+from curator_service.entries.base import Entry
 from curator_service.identity.policy import Role
 from curator_service.ledger.repository import Population, iterate_entries
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.samplers import Distribution
+from curator_service.releases.acts import _prepare_again
 from curator_service.releases.audit import StoredReleaseAudit
-from curator_service.releases.request_acts import _prepare_again
 from curator_service.releases.response_time import ResponseTimer
 from curator_service.settings import Settings
 
@@ -236,7 +237,7 @@ def find_discrepancies(curator: Curator, population: str) -> list[str]:
     with curator.database.snapshot() as connection:
         audit = StoredReleaseAudit(connection, curator.datasets, curator.kinds, population)
         for entry in iterate_entries(connection, population):
-            audit.watch(entry, json.loads(entry.payload_text))
+            audit.watch(entry, Entry.read(json.loads(entry.payload_text)))
         return [found.what for found in audit.end()]
 
 

@@ -31,6 +31,8 @@ class Permit(Displayable, Readable):
         Moment from which on nothing is charged; moment in which it was ended before its time.
     version : int
         Grows with each change.
+    rules : dict or None
+        Rules for each release, by their names.
     """
 
     id: str
@@ -45,6 +47,7 @@ class Permit(Displayable, Readable):
     expires_at: str | None
     ended_at: str | None
     version: int
+    rules: Mapping[str, Any] | None = None
 
     def __repr__(self) -> str:
         """Show what it is for, and until when."""
@@ -59,6 +62,7 @@ class Permit(Displayable, Readable):
             ("purpose", untrusted(self.purpose)),
             ("legal basis", untrusted(self.legal_basis)),
             ("conditions", untrusted(self.conditions)),
+            ("rules", untrusted(_write_term(self.rules))),
             ("granted at", self.granted_at),
             ("ends at", self.ended_at or self.expires_at or "no end"),
         ]
@@ -154,7 +158,7 @@ class Proposal(Displayable, Readable):
 
 
 AMOUNTS = ("from", "to", "spent_and_held")
-TERMS = ("project", "people", "datasets", "limit", "expires_at", "purpose", "legal_basis", "conditions")
+TERMS = ("project", "people", "datasets", "limit", "expires_at", "purpose", "legal_basis", "conditions", "rules")
 """Members of a permit, in the order in which they are shown."""
 
 
@@ -166,8 +170,12 @@ def _write_term(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value))
     if isinstance(value, dict):
-        return ", ".join(f"{name} = {number!r}" for name, number in value.items() if number is not None)
+        return ", ".join(f"{name} = {_write_member(one)}" for name, one in value.items() if one is not None)
     return "" if value is None else str(value)
+
+
+def _write_member(value: Any) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list) else repr(value)
 
 
 def _is_said(text: Inline) -> bool:
@@ -180,6 +188,7 @@ def permit_body(
     *,
     reason: str,
     limit: Mapping[str, float] | None,
+    rules: Mapping[str, Any] | None = None,
     **texts: str | None,
 ) -> bytes:
     """Write what is asked for; what is left out is not sent."""
@@ -188,4 +197,5 @@ def permit_body(
             raise ValueError("people and datasets are lists of names")  # noqa: TRY004 -- one kind of error for arguments
     body: dict[str, Any] = {"people": list(people), "datasets": list(datasets), "reason": reason}
     body |= {name: text for name, text in texts.items() if text is not None}
-    return as_json(body if limit is None else body | {"limit": dict(limit)})
+    body |= {} if limit is None else {"limit": dict(limit)}
+    return as_json(body if rules is None else body | {"rules": dict(rules)})

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from curator_service.approvals import repository as proposals
+from curator_service.approvals.entries import Closed, ProposalExpired, ProposalRejected, ProposalWithdrawn, Proposed
 from curator_service.approvals.problems import (
     Conflict,
     LimitConflict,
@@ -39,6 +40,10 @@ from curator_service.approvals.repository import (
 )
 from curator_service.approvals.response_models import LimitChange, ProposalAnswer, ProposalDetailAnswer
 from curator_service.approvals.terms import PermitTerms, PopulationTerms
+from curator_service.entries.base import REGISTER, Decision
+from curator_service.entries.rows import Confirmation
+from curator_service.entries.terms import PERMIT, Limit
+from curator_service.identity.entries import TokenIssued
 from curator_service.identity.repository import Principal, find_principal_by_id
 from curator_service.kit.clock import Clock, timestamp
 from curator_service.kit.db import Connection, Database
@@ -50,7 +55,6 @@ from curator_service.ledger.accounts.unit_of_work import Ledger, Refused, new_id
 from curator_service.ledger.chain.attestation import Holds, list_attested
 from curator_service.ledger.chain.entries import Receipt
 from curator_service.ledger.chain.signing import SigningError
-from curator_service.ledger.chain.verification import PERMIT, PROPOSED, REGISTER
 from curator_service.ledger.repository import Population, find_population
 from curator_service.ledger.response_models import AmountModel
 from curator_service.ledger.service import (
@@ -70,7 +74,11 @@ MADE_PER_DAY_MAX = 50
 """How many somebody may make within 24 hours: each is an entry of the register, for ever."""
 DAYS_OPEN = 90
 """For how long a proposal waits."""
-_ACTS = {REJECTED: "proposal-rejected", WITHDRAWN: "proposal-withdrawn", EXPIRED: "proposal-expired"}
+_CLOSED: dict[str, type[Closed]] = {
+    REJECTED: ProposalRejected,
+    WITHDRAWN: ProposalWithdrawn,
+    EXPIRED: ProposalExpired,
+}
 Write = Callable[[Ledger, Proposal, str], list[Receipt]]
 """Carries a proposal out, in a unit of work, as approved by somebody; returns the receipts of its entries."""
 
@@ -320,12 +328,11 @@ class ApprovalService:
 
     def _close(self, decided: Proposal) -> Proposal:
         """Write that a proposal came to nothing; of one that the register does not know, into its row alone."""
-        payload = state_closed(decided)
         try:
             with self.ledger.unit() as ledger:
                 asked = _list_acts(ledger.connection, ledger.trust.holds, [decided.id])[decided.id]
-                by = next((act["actor"] for act in asked if act["kind"] == PROPOSED), None)
-                receipts = [] if by is None else ledger.act(_ACTS[decided.state], payload | {"asked_by": by})
+                by = next((act.actor for act in asked if isinstance(act, Proposed)), None)
+                receipts = [] if by is None else ledger.act(state_closed(decided, by))
                 _close(ledger.connection, decided)
         except Refused:
             self.ledger.guard.check_open()
@@ -400,8 +407,8 @@ class ApprovalService:
 
     def _check_tokens(self, ledger: Ledger, people: Collection[str], approved_by: str, what: str) -> None:
         repository.lock(ledger.connection, REGISTER)  # a token that is being made comes before or after this
-        made = list_attested(ledger.connection, REGISTER, "token", ledger.trust.holds, about=("principal", people))
-        if any(self.find_doubt(maker, approved_by) for maker in {act["actor"] for act in made}):
+        made = list_attested(ledger.connection, REGISTER, TokenIssued, ledger.trust.holds, about=("principal", people))
+        if any(self.find_doubt(maker, approved_by) for maker in {act.said.actor for act in made}):
             raise SecondAdminNeeded(
                 f"You made a token of somebody who {what}, and could act as that person: ask another privacy officer."
             )
@@ -512,19 +519,12 @@ def record_proposed(ledger: Ledger, proposal: Proposal) -> list[Receipt]:
 
     Of terms it has the digest, so that the register stays small whatever is asked.
     """
-    return ledger.act(PROPOSED, state_proposed(proposal))
+    return ledger.act(state_proposed(proposal))
 
 
-def state_proposed(proposal: Proposal) -> dict[str, Any]:
+def state_proposed(proposal: Proposal) -> Proposed:
     """Return what the register says of a proposal that is made."""
-    said: dict[str, Any] = {
-        "actor": proposal.proposed_by,
-        "time": proposal.proposed_at,
-        "proposal": proposal.id,
-        "about": proposal.scope or "limit",
-        "of_population": proposal.population,
-        "reason": proposal.reason,
-    }
+    said: dict[str, Any] = {}
     if proposal.scope == ACCOUNT:
         said |= {"asked_units": str(proposal.limit), "from_units": str(proposal.was)}
     elif proposal.scope == PERMIT:
@@ -533,26 +533,35 @@ def state_proposed(proposal: Proposal) -> dict[str, Any]:
         said |= {"rows": proposal.label}
     if proposal.content:
         said |= {"terms_digest": hashlib.sha256(proposal.content.encode()).hexdigest()}
-    return said
+    return Proposed(
+        actor=proposal.proposed_by,
+        time=proposal.proposed_at,
+        proposal=proposal.id,
+        about=proposal.scope or "limit",
+        of_population=proposal.population,
+        reason=proposal.reason,
+        **said,
+    )
 
 
-def state_closed(proposal: Proposal) -> dict[str, Any]:
-    """Return the register's members of a proposal that was not approved, except its author."""
-    return {
-        "actor": proposal.decided_by or "curator",
-        "time": proposal.decided_at,
-        "proposal": proposal.id,
-        "reason": proposal.decision,
-    }
+def state_closed(proposal: Proposal, asked_by: str) -> Closed:
+    """Return what the register says of a proposal that was not approved."""
+    return _CLOSED[proposal.state](
+        actor=proposal.decided_by or "curator",
+        time=str(proposal.decided_at),
+        proposal=proposal.id,
+        reason=proposal.decision,
+        asked_by=asked_by,
+    )
 
 
-def payload_of(proposal: Proposal, approved_by: str) -> dict[str, Any]:
+def decision_of(proposal: Proposal, approved_by: str) -> Decision:
     """Return what the entry of every decision says of it."""
     return {
         "actor": proposal.proposed_by,
         "approved_by": approved_by,
         "reason": proposal.reason,
-        "time": proposal.decided_at,
+        "time": str(proposal.decided_at),
         "proposal": proposal.id,
     }
 
@@ -617,7 +626,7 @@ def _write_limit(ledger: Ledger, proposal: Proposal, approved_by: str) -> list[R
     if replaces:
         _check_unused(ledger.connection, account)
     ledger.check(head, limit=proposal.was, posted=head.posted, pending=head.pending)
-    return [ledger.record(head, "limit", proposal.limit, payload_of(proposal, approved_by))]
+    return [ledger.record(head, Limit(**decision_of(proposal, approved_by)), proposal.limit)]
 
 
 def _plan(name: str, terms: PopulationTerms, moment: str) -> Population:
@@ -625,19 +634,18 @@ def _plan(name: str, terms: PopulationTerms, moment: str) -> Population:
 
 
 def _write_opening(ledger: Ledger, proposal: Proposal, approved_by: str) -> list[Receipt]:
-    payload = payload_of(proposal, approved_by)
     population = _plan(
         proposal.population, PopulationTerms.model_validate_json(proposal.content), str(proposal.decided_at)
     )
     try:
-        return [open_population(ledger, population, payload)]
+        return [open_population(ledger, population, **decision_of(proposal, approved_by))]
     except PopulationError:
         raise _population_exists() from None
 
 
 def _write_confirmation(ledger: Ledger, proposal: Proposal, approved_by: str) -> list[Receipt]:
-    payload = payload_of(proposal, approved_by) | {"rows": proposal.label}
-    return [ledger.note(proposal.population, "confirmation", payload)]
+    confirmation = Confirmation(**decision_of(proposal, approved_by), rows=proposal.label)
+    return [ledger.note(proposal.population, confirmation)]
 
 
 def _check_asked(ledger: Ledger, proposal: Proposal) -> None:
@@ -655,18 +663,19 @@ def _check_asked(ledger: Ledger, proposal: Proposal) -> None:
         )
 
 
-def _list_acts(connection: Connection, holds: Holds, ids: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+def _list_acts(connection: Connection, holds: Holds, ids: Sequence[str]) -> dict[str, list[Proposed | Closed]]:
     """Return what the register says of proposals, by their ids."""
-    found: dict[str, list[dict[str, Any]]] = {one: [] for one in ids}
-    for kind in (PROPOSED, *_ACTS.values()):
+    found: dict[str, list[Proposed | Closed]] = {one: [] for one in ids}
+    kinds: tuple[type[Proposed | Closed], ...] = (Proposed, *_CLOSED.values())
+    for kind in kinds:
         for act in list_attested(connection, REGISTER, kind, holds, about=("proposal", found)):
-            found[act["proposal"]].append(act)
+            found[act.said.proposal].append(act.said)
     return found
 
 
-def _is_said(proposal: Proposal, acts: Sequence[dict[str, Any]]) -> bool:
+def _is_said(proposal: Proposal, acts: Sequence[Proposed | Closed]) -> bool:
     """Return whether the register says that this was proposed so; with a second act it came to nothing."""
-    return len(acts) == 1 and all(acts[0].get(name) == value for name, value in state_proposed(proposal).items())
+    return [*acts] == [state_proposed(proposal)]
 
 
 def _check_new(connection: Connection, proposal: Proposal) -> None:

@@ -23,10 +23,10 @@ from curator_service.cli.common import (
 )
 from curator_service.cli.ledger import verdict_table, verify_one
 from curator_service.container import Curator
+from curator_service.entries.base import REGISTER
 from curator_service.kit.clock import timestamp, utc_now
 from curator_service.kit.milestones import Milestone, note
 from curator_service.ledger.chain.entries import SignedCheckpoint
-from curator_service.ledger.chain.verification import REGISTER
 from curator_service.ledger.trust.anchor import Anchor
 from curator_service.ledger.trust.histories import History, read_histories
 from curator_service.ledger.trust.recovery import reconcile

@@ -7,7 +7,6 @@ about rows. What answers may tell is counted so that it is never too little (see
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from curator_service.datasets import repository
 from curator_service.datasets.repository import ERASE, REPLACE, WITHDRAWN, Change, Dataset
@@ -19,6 +18,10 @@ from curator_service.datasets.subjects import (
     tells_persons_apart,
 )
 from curator_service.datasets.versions import VersionService
+from curator_service.entries.amounts import Answered, Charge, Derive
+from curator_service.entries.base import Entry, Event
+from curator_service.entries.recovery import Reconcile
+from curator_service.entries.rows import Dataset as DatasetEntry
 from curator_service.kit.clock import timestamp
 from curator_service.kit.db import Connection
 from curator_service.ledger.chain.entries import StoredEntry
@@ -26,8 +29,7 @@ from curator_service.ledger.repository import Population, list_populations
 from curator_service.ledger.service import LedgerService
 from curator_service.privacy.guessing import Limits
 
-"""Of entries from before they named a kind."""
-_KEPT = ("sequence", "kind", "units", "posted", "time", "dataset", "dataset_id", "snapshot", "release_kind")
+_OfRows = DatasetEntry | Answered | Reconcile
 
 
 class AccessError(ValueError):
@@ -209,23 +211,26 @@ def find_access(versions: VersionService, identifier: str) -> Access:
             for change in erasures
         ),
         registered={
-            entry["dataset_id"]: entry["sequence"]
+            entry.said.dataset_id: entry.place.sequence
             for _, entries in chains
             for entry in reversed(entries)
-            if entry["kind"] == "dataset"
+            if isinstance(entry.said, DatasetEntry)
         },
         due={presence.dataset.id: versions.due(presence.dataset) for presence in held},
         identified=find_identified(storage, datasets),
     )
 
 
-def _read_chain(ledger: LedgerService, connection: Connection, population: Population) -> list[dict[str, Any]]:
-    """Return the members on rows and on written-off amounts, of the entries of a chain that holds."""
-    entries: list[dict[str, Any]] = []
+def _read_chain(ledger: LedgerService, connection: Connection, population: Population) -> list[Entry[_OfRows]]:
+    """Return the entries on rows, their answers and written-off amounts of a chain that holds."""
+    entries: list[Entry[_OfRows]] = []
 
-    def watch(_entry: StoredEntry, payload: dict[str, Any]) -> None:
-        if "snapshot" in payload or payload["kind"] == "reconcile":
-            entries.append({name: payload[name] for name in _KEPT if name in payload})
+    def watch(_stored: StoredEntry, entry: Entry[Event]) -> None:
+        said = entry.said
+        if isinstance(said, Charge):  # the mechanism of every charge ever would take memory
+            said = said.model_copy(update={"mechanism": ()})
+        if isinstance(said, DatasetEntry | Answered | Reconcile):
+            entries.append(Entry(entry.place, said))
 
     found = ledger.verify_within(connection, population.name, watch=watch)
     if not found.ok:
@@ -245,26 +250,28 @@ def _find_erasures(changes: list[Change], pseudonyms: Mapping[str, bytes]) -> li
     ]
 
 
-def _expose(population: Population, entries: list[dict[str, Any]], absent: Collection[str]) -> Exposure | None:
+def _expose(population: Population, entries: list[Entry[_OfRows]], absent: Collection[str]) -> Exposure | None:
     # Names stay taken; were one given to two datasets by a damaged database, neither would be certain.
-    owners = {(entry["dataset"], entry["dataset_id"]) for entry in entries if entry["kind"] == "dataset"}
+    owners = {(one.said.dataset, one.said.dataset_id) for one in entries if isinstance(one.said, DatasetEntry)}
     doubtful = {name for name, dataset_id in owners if dataset_id not in absent}
-    first = next((entry for entry in entries if entry.get("dataset") in doubtful), None)
-    since = population.sequence + 1 if first is None else int(first["sequence"])
-    lost = sum(int(e["units"]) for e in entries if e["kind"] == "reconcile" and e["sequence"] < since)
+    first = next((one for one in entries if not isinstance(one.said, Reconcile) and one.said.dataset in doubtful), None)
+    since = population.sequence + 1 if first is None else first.place.sequence
+    lost = sum(
+        int(one.place.units) for one in entries if isinstance(one.said, Reconcile) and one.place.sequence < since
+    )
     if first is None:
         return Exposure(population, 0, "", lost, 0, lost, ()) if lost else None
     answers = tuple(
         Answer(
-            sequence=entry["sequence"],
-            time=entry["time"],
-            dataset=entry["dataset"],
-            kind=entry["release_kind"],
-            is_free=entry["kind"] == "derive",
-            concerns=entry["dataset"] in doubtful,
+            sequence=one.place.sequence,
+            time=one.said.time,
+            dataset=one.said.dataset,
+            kind=one.said.release_kind,
+            is_free=isinstance(one.said, Derive),
+            concerns=one.said.dataset in doubtful,
         )
-        for entry in entries
-        if entry["kind"] in {"charge", "derive"} and entry["sequence"] > since
+        for one in entries
+        if isinstance(one.said, Answered) and one.place.sequence > since
     )
-    spent = population.posted - int(first["posted"]) + population.pending + lost
-    return Exposure(population, since, first["time"], spent, population.pending, lost, answers)
+    spent = population.posted - int(first.place.posted) + population.pending + lost
+    return Exposure(population, since, first.said.time, spent, population.pending, lost, answers)

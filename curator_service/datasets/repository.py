@@ -10,10 +10,10 @@ from sqlalchemy import and_, bindparam, delete, exists, func, insert, or_, selec
 
 from curator_service.datasets.manifest import Manifest
 from curator_service.datasets.models import ChangeRow, DatasetRow, SketchRow, SnapshotRow
+from curator_service.entries.told import Registration
 from curator_service.identity.models import GrantRow
 from curator_service.kit.caches import SizedCache
 from curator_service.kit.db import Connection, InsertIfAbsent, Statement
-from curator_service.ledger.accounts.unit_of_work import Registration
 from curator_service.ledger.models import PopulationRow
 from curator_service.privacy.accountant import ACCOUNTANTS, Accountant
 from curator_service.privacy.adjacency import Adjacency

@@ -29,14 +29,16 @@ from curator_service.datasets.snapshot import About, Registered, Snapshot, Stora
 from curator_service.datasets.sources.base import Progress, Source
 from curator_service.datasets.sources.opening import open_source
 from curator_service.datasets.subjects import make_pseudonymiser
+from curator_service.entries.rows import Dataset as DatasetEntry
+from curator_service.entries.rows import Refusal
+from curator_service.entries.told import Registration, Told
 from curator_service.identity.policy import Objects
 from curator_service.identity.repository import Principal
 from curator_service.kit.clock import Clock, timestamp, utc_now
 from curator_service.kit.cuts import Calendar, Schedule
 from curator_service.kit.db import DATABASE_ERRORS, Connection, Database
 from curator_service.kit.problems import Problem, Unavailable
-from curator_service.ledger.accounts.unit_of_work import Ledger, Registration, list_registrations, new_id
-from curator_service.ledger.chain.attestation import list_attested
+from curator_service.ledger.accounts.unit_of_work import Ledger, new_id, read_told
 from curator_service.ledger.chain.entries import Receipt
 from curator_service.ledger.chain.signing import SigningError
 from curator_service.ledger.repository import find_population, iterate_kind, list_populations
@@ -308,8 +310,7 @@ class DatasetService:
 
     def _list_others(self, connection: Connection, manifest: Manifest, snapshot: Snapshot) -> set[str]:
         """Return the populations of which two admins agreed, by a signed entry, that their people are others."""
-        attested = list_attested(connection, manifest.population, "confirmation", self.ledger.guard.trust.holds)
-        confirmed = {payload["rows"] for payload in attested}
+        confirmed = read_told(connection, Told(manifest.population), self.ledger.guard.trust.holds).confirmed
         return {
             population.name
             for population in list_populations(connection)
@@ -327,7 +328,6 @@ class DatasetService:
     ) -> tuple[str, list[Receipt]]:
         """Write a refusal, and what an admin proposes; return the proposal's id, or nothing, and the receipts."""
         moment = timestamp(self.now())
-        payload = {"dataset": manifest.name, "manifest_digest": manifest.digest, "like": owner, "actor": actor}
         proposed = None
         if other_people is not None and owner != manifest.population:
             admin = other_people.admin.id
@@ -335,11 +335,18 @@ class DatasetService:
             proposed = Proposal(new_id("prp_"), name, ROWS, label, 0, 0, other_people.reason, admin, moment, OPEN)
             proposals.insert_proposal(ledger.connection, proposed)
             proposals.supersede(ledger.connection, replace(proposed, decided_by=admin, decided_at=moment))
-            payload |= {"proposal": proposed.id}
-        receipts = [ledger.note(manifest.population, "refusal", payload | {"time": moment})]
+        refusal = Refusal(
+            actor=actor,
+            time=moment,
+            dataset=manifest.name,
+            manifest_digest=manifest.digest,
+            like=owner,
+            proposal=None if proposed is None else proposed.id,
+        )
+        receipts = [ledger.note(manifest.population, refusal)]
         if proposed is not None:  # after the population's account: they are locked in one order
             receipts += record_proposed(ledger, proposed)
-        return payload.get("proposal", ""), receipts
+        return refusal.proposal or "", receipts
 
     def _insert(
         self, ledger: Ledger, dataset_id: str, manifest: Manifest, snapshot: Snapshot, actor: str
@@ -347,9 +354,15 @@ class DatasetService:
         moment = timestamp(self.now())
         about = About(snapshot.persons, (snapshot.part,), secrets.token_hex(32))
         connection = ledger.connection
-        payload = {"dataset": manifest.name, "manifest_digest": manifest.digest, "snapshot": about.commitment}
-        payload |= {"dataset_id": dataset_id, "actor": actor, "time": moment}
-        receipt = ledger.note(manifest.population, "dataset", payload)
+        registered = DatasetEntry(
+            actor=actor,
+            time=moment,
+            dataset=manifest.name,
+            dataset_id=dataset_id,
+            manifest_digest=manifest.digest,
+            snapshot=about.commitment,
+        )
+        receipt = ledger.note(manifest.population, registered)
         population = find_population(connection, manifest.population)
         assert population is not None
         dataset = Dataset(
@@ -480,8 +493,7 @@ class DatasetService:
         with self.database.snapshot() as connection:
             populations = list_populations(connection)
             for population in populations:
-                for found in list_registrations(connection, population.name, self.ledger.guard.trust.holds):
-                    latest[found.dataset_id] = found
+                latest |= read_told(connection, Told(population.name), self.ledger.guard.trust.holds).latest
             datasets = repository.list_datasets(connection, granted_to=None)
         if not populations and self.storage.has_rows():
             return "the ledger is empty, and beside it are stored rows of one that was not"

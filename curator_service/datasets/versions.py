@@ -37,6 +37,7 @@ from curator_service.datasets.snapshot import About, Snapshot
 from curator_service.datasets.sources.base import IngestError, Progress, Source
 from curator_service.datasets.sources.opening import open_source
 from curator_service.datasets.subjects import make_pseudonymiser, make_pseudonyms
+from curator_service.entries.rows import Dataset as DatasetEntry
 from curator_service.kit.clock import timestamp
 from curator_service.kit.db import Connection
 from curator_service.kit.logs import log_without_data
@@ -529,8 +530,8 @@ class VersionService:
     def _publish(self, ledger: Ledger, dataset: Dataset, folder: str, prepared: "_Prepared") -> tuple[Dataset, Receipt]:
         """Make a version the present one: the same statements and bytes, whatever has changed."""
         version, moment = dataset.version + 1, self.calendar.last
-        payload = _name(dataset) | {"snapshot": prepared.commitment, "version": str(version), "time": moment}
-        receipt = ledger.note(dataset.population, "dataset", payload)
+        said = _state(dataset, moment, snapshot=prepared.commitment, version=str(version))
+        receipt = ledger.note(dataset.population, said)
         cut = replace(
             dataset,
             commitment=prepared.commitment,
@@ -552,9 +553,9 @@ class VersionService:
     def _end(self, dataset: Dataset, change: Change) -> Dataset:
         """Let a dataset end; what its rows are recognised by stays, for its people were charged."""
         moment, successor = self.calendar.last, json.loads(change.content)["successor"]
-        payload = _name(dataset) | {"snapshot": dataset.commitment, "ended": moment, "time": moment}
+        said = _state(dataset, moment, snapshot=dataset.commitment, ended=moment)
         with self.ledger.unit() as ledger:
-            receipt = ledger.note(dataset.population, "dataset", payload)
+            receipt = ledger.note(dataset.population, said)
             if not repository.retire(ledger.connection, dataset.id, moment, successor):
                 raise _Overtaken
             if not repository.apply_change(ledger.connection, change.id, dataset.version):
@@ -570,10 +571,13 @@ def _withdrawn_by(withdrawal: Change) -> str:
     return str(json.loads(withdrawal.content)["of"])
 
 
-def _name(dataset: Dataset) -> dict[str, str]:
-    return {
-        "dataset": dataset.name,
-        "dataset_id": dataset.id,
-        "manifest_digest": dataset.manifest_digest,
-        "actor": "curator",
-    }
+def _state(dataset: Dataset, moment: str, *, snapshot: str, **members: str) -> DatasetEntry:
+    return DatasetEntry(
+        actor="curator",
+        time=moment,
+        dataset=dataset.name,
+        dataset_id=dataset.id,
+        manifest_digest=dataset.manifest_digest,
+        snapshot=snapshot,
+        **members,
+    )

@@ -7,6 +7,7 @@ from functools import cache, partial
 from jinja2 import Environment
 
 from curator_service.datasets.manifest import ColumnDeclaration
+from curator_service.entries.rules import read_rules
 from curator_service.evidence import words
 from curator_service.evidence.facts import CURATOR, OPERATOR, Entry, Evidence, PermitFacts, ReleaseFacts
 from curator_service.kit.rendering import make_environment
@@ -24,6 +25,7 @@ def _environment() -> Environment:
     made.globals |= {"describe_spent": describe_spent, "guess": _guess, "amounts_of": _list_amounts}
     made.globals |= {"columns_of": _columns, "bound": _bound, "verify_command": verify_command}
     made.globals |= {"entries_in_force": _in_force, "datasets_of": _datasets, "is_alone": _is_alone}
+    made.globals |= {"rules_of": lambda says: read_rules(says.get("rules")).values()}
     return made
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from curator_service.datasets.repository import Dataset, find_dataset_by_id
 from curator_service.datasets.service import DatasetService
 from curator_service.datasets.subjects import find_identified
+from curator_service.entries.terms import PERMIT
 from curator_service.evidence.facts import Entry, Evidence, PermitFacts, ReleaseFacts
 from curator_service.identity.policy import Action, Objects, allowed_objects
 from curator_service.identity.repository import Principal, list_principals
@@ -17,7 +18,6 @@ from curator_service.kit.problems import NotFound
 from curator_service.ledger import repository as accounts
 from curator_service.ledger.chain.entries import Receipt, StoredEntry
 from curator_service.ledger.chain.keys import PublicKey, list_keys
-from curator_service.ledger.chain.verification import PERMIT
 from curator_service.ledger.repository import Population
 from curator_service.ledger.service import LedgerService
 from curator_service.ledger.trust.guard import unverified
@@ -214,7 +214,7 @@ class EvidenceService:
             if charged is None or charged.population != stored.population:
                 raise unverified()
             source = self._attest(charged.population, charged.entry)
-        kind = self.kinds.of_entry(entry.says)
+        kind = self.kinds[entry.says["release_kind"]]
         listing, body = make_listing(kind, dataset, read_about(stored.answer)), stored.body if with_answer else b""
         return ReleaseFacts(
             stored.id, entry, source, dataset, kind.name, _read_shapes(stored.answer), body, listing.columns

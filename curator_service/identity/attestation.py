@@ -6,11 +6,12 @@ A row of the tables counts as far as attested entries of the register say the sa
 import hashlib
 import threading
 import time
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Protocol
 
+from curator_service.entries.base import Event
+from curator_service.identity.entries import PrincipalNamed, TokenIssued, TokenRevoked
 from curator_service.identity.policy import Role
 from curator_service.identity.repository import Principal, Scopes, TokenRecord
 from curator_service.kit.db import Connection
@@ -24,7 +25,7 @@ class ActsUnit(Protocol):
 
     connection: Connection
 
-    def act(self, kind: str, payload: Mapping[str, Any]) -> None:
+    def act(self, event: Event) -> None:
         """Append an act."""
 
 
@@ -37,7 +38,7 @@ class Acts(Protocol):
     def is_open(self) -> bool:
         """Tell whether acts can be written now."""
 
-    def list_acts(self, after: int, /) -> tuple[int, list[dict[str, Any]]] | None:
+    def list_acts(self, after: int, /) -> tuple[int, list[Event]] | None:
         """Return what attested acts after a sequence say, and the last sequence; None without a register."""
 
 
@@ -185,29 +186,28 @@ class Attestation:
     def _covers(self, record: TokenRecord) -> bool:
         return record.id in self._tokens and record.principal.roles <= self.roles_of(record.principal.id)
 
-    def _learn(self, act: dict[str, Any]) -> None:
-        match act["kind"]:
-            case "principal":
+    def _learn(self, act: Event) -> None:
+        match act:
+            case PrincipalNamed():
                 self._learn_principal(act)
-            case "token":
-                scopes = Scopes.read(",".join(act["scopes"]))
-                self._tokens[act["token"]] = _Issued(act["principal"], act["commitment"], scopes, act["expires_at"])
-                replaced = self._tokens.get(act.get("replaces", ""))
-                if replaced is not None:
-                    self._successors.setdefault(act["replaces"], []).append(act["token"])
-                    replaced.expires_at = min(replaced.expires_at, act["replaced_ends_at"])
-            case "token-revoked" if act["token"] in self._tokens:
-                self._tokens[act["token"]].revoked = True
+            case TokenIssued():
+                scopes = Scopes.read(",".join(act.scopes))
+                self._tokens[act.token] = _Issued(act.principal, act.commitment, scopes, act.expires_at)
+                replaced = self._tokens.get(act.replaces or "")
+                if act.replaces and act.replaced_ends_at and replaced is not None:
+                    self._successors.setdefault(act.replaces, []).append(act.token)
+                    replaced.expires_at = min(replaced.expires_at, act.replaced_ends_at)
+            case TokenRevoked() if act.token in self._tokens:
+                self._tokens[act.token].revoked = True
 
-    def _learn_principal(self, act: dict[str, Any]) -> None:
-        principal, links = act["principal"], act.get("links", [])
+    def _learn_principal(self, act: PrincipalNamed) -> None:
+        principal, links = act.principal, act.links or []
         known = self._people.setdefault(principal, Known())
-        known.name, known.roles = act["name"], frozenset(map(Role, act["roles"]))
-        known.issuer, known.told_at = act.get("issuer", ""), act.get("told_at", "")
-        known.claim = act.get("claim", "")
-        known.applications.update(act.get("applications", []))
+        known.name, known.roles = act.name, frozenset(act.roles)
+        known.issuer, known.told_at, known.claim = act.issuer or "", act.told_at or "", act.claim or ""
+        known.applications.update(act.applications or [])
         # Of two that two processes linked at once, the first acts for the person.
-        holder = self.person_of(self._holders.setdefault(act.get("identity", principal), principal))
+        holder = self.person_of(self._holders.setdefault(act.identity or principal, principal))
         if holder != principal and holder not in links:
             principal, links = holder, [principal]
         known.linked_to = ""

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from curator_service.identity import repository
 from curator_service.identity.attestation import Acts, ActsUnit, Attestation, Known, commitment
+from curator_service.identity.entries import PrincipalNamed, TokenIssued, TokenRevoked
 from curator_service.identity.oidc.code_flow import Transaction
 from curator_service.identity.oidc.faults import WORDS, Explanation, Fault, TokenFault, log_fault
 from curator_service.identity.policy import PRIVILEGED, READING, Action, Objects, Role, allowed_objects, roles_for
@@ -534,7 +535,7 @@ class IdentityService:
             has_ended = record.created_at >= old.expires_at
             if has_ended or not repository.replace_token(unit.connection, old.id, token.id, ends):
                 raise _MadeBefore(f"the token {old.id!r} has ended, or was rotated before")
-            self._issue(unit, token, record, actor, {"replaces": old.id, "replaced_ends_at": ends})
+            self._issue(unit, token, record, actor, replaces=old.id, replaced_ends_at=ends)
             made = repository.count_rotations(unit.connection, old.principal.id, since)
             if is_bounded and made > ROTATIONS_PER_DAY_MAX:
                 raise IdentityError(
@@ -615,8 +616,8 @@ class IdentityService:
         if due and self.acts.is_open():
             with self.acts.unit() as unit:
                 for token in due:
-                    said = {"actor": actor, "time": timestamp(self.now()), "token": token}
-                    unit.act("token-revoked", said | {"holder": self.attestation.holder_of(token)})
+                    holder = self.attestation.holder_of(token)
+                    unit.act(TokenRevoked(actor=actor, time=timestamp(self.now()), token=token, holder=holder))
 
     def get_token(self, token_id: str) -> TokenRecord:
         """Return a token.
@@ -739,11 +740,18 @@ class IdentityService:
             for linked in (repository.find_principal_by_id(unit.connection, one) for one in links):
                 if linked is not None:
                     repository.update_principal(unit.connection, replace(linked, roles=frozenset()))
-            said: dict[str, Any] = {"issuer": principal.issuer, "told_at": told_at, "claim": recognition.claim}
-            said |= {} if identity == holder else {"identity": identity}
-            said |= {"links": links} if links else {}
-            said |= {"applications": [recognition.application]} if recognition.application else {}
-            _record_principal(unit, written, "provider", timestamp(self.now()), said)
+            _record_principal(
+                unit,
+                written,
+                "provider",
+                timestamp(self.now()),
+                issuer=principal.issuer,
+                told_at=told_at,
+                claim=recognition.claim,
+                identity=None if identity == holder else identity,
+                links=links or None,
+                applications=[recognition.application] if recognition.application else None,
+            )
         return principal
 
     def _find_holder(self, principal: Principal, recognition: Recognition) -> tuple[str, list[str]]:
@@ -830,15 +838,24 @@ class IdentityService:
         if due:
             with self.acts.unit() as unit:
                 for token in due:
-                    said = {"actor": token.revoked_by, "time": timestamp(self.now()), "token": token.id}
-                    unit.act("token-revoked", said | {"holder": token.principal.name})
+                    moment, holder = timestamp(self.now()), token.principal.name
+                    unit.act(TokenRevoked(actor=token.revoked_by, time=moment, token=token.id, holder=holder))
             self.attestation.refresh()
 
-    def _issue(
-        self, unit: ActsUnit, token: Token, record: TokenRecord, actor: str, said: Mapping[str, Any] | None = None
-    ) -> None:
+    def _issue(self, unit: ActsUnit, token: Token, record: TokenRecord, actor: str, **replaced: str) -> None:
         assert token.id == record.id
-        unit.act("token", {**_token_payload(record, actor, record.created_at), **(said or {})})  # it locks the register
+        issued = TokenIssued(
+            actor=actor,
+            time=record.created_at,
+            token=record.id,
+            principal=record.principal.id,
+            holder=record.principal.name,
+            scopes=[str(name) for name in record.scopes.names],
+            expires_at=record.expires_at,
+            commitment=commitment(record.id, record.secret_hash),
+            **replaced,
+        )
+        unit.act(issued)  # it locks the register
         if repository.find_token(unit.connection, record.id) is not None:
             raise _MadeBefore(f"the token {record.id!r} was made before")
         repository.insert_token(unit.connection, record)
@@ -861,24 +878,10 @@ def _new_principal_id() -> str:
     return f"prn_{secrets.token_hex(12)}"
 
 
-def _record_principal(
-    unit: ActsUnit, principal: Principal, actor: str, moment: str, said: Mapping[str, Any] | None = None
-) -> None:
-    payload = {"actor": actor, "time": moment, "principal": principal.id, "name": principal.name}
-    unit.act("principal", {**payload, "roles": [role.value for role in sort_roles(principal.roles)], **(said or {})})
-
-
-def _token_payload(record: TokenRecord, actor: str, moment: str) -> dict[str, Any]:
-    return {
-        "actor": actor,
-        "time": moment,
-        "token": record.id,
-        "principal": record.principal.id,
-        "holder": record.principal.name,
-        "scopes": [str(name) for name in record.scopes.names],
-        "expires_at": record.expires_at,
-        "commitment": commitment(record.id, record.secret_hash),
-    }
+def _record_principal(unit: ActsUnit, principal: Principal, actor: str, moment: str, **told: Any) -> None:
+    roles = sort_roles(principal.roles)
+    named = PrincipalNamed(actor=actor, time=moment, principal=principal.id, name=principal.name, roles=roles, **told)
+    unit.act(named)
 
 
 def _lifetime(record: TokenRecord) -> timedelta:

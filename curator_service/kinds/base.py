@@ -175,12 +175,12 @@ class ReleaseKind(ABC, Generic[R, P, ListingT]):
         """Return standard deviations in scaled units under the names that quotes and answers use."""
         return {part.statistic: noise_sd(part.distribution, part.scales[0]) for part in parts}
 
-    def state_joint(self, joint: JointBound | None) -> dict[str, str]:
-        """Return the members of a charge's entry from which its joint bound is read."""
+    def state_joint(self, joint: JointBound | None) -> str | None:
+        """Return the constant in a charge's entry from which its joint bound is read; None without a bound."""
         assert joint is None, "a kind with a joint bound states it"
-        return {}
+        return None
 
-    def read_joint(self, entry: Mapping[str, Any]) -> JointBound | None:
+    def read_joint(self, constant: str | None) -> JointBound | None:
         """Read the joint bound of a charge's entry."""
-        del entry
+        del constant
         return None

@@ -1,6 +1,6 @@
 """The kinds of release that a curator knows. A new one is a folder, and a line here."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 from curator_service.datasets.engines.base import RowKernel
@@ -66,10 +66,6 @@ class KindRegistry:
     def typical(self) -> list[RowKernel]:
         """Kernels by which the pace of a machine is measured."""
         return [kernel for kind in self for kernel in kind.typical]
-
-    def of_entry(self, entry: Mapping[str, Any]) -> AnyKind:
-        """Return the kind of the release that an entry is about. Raise `KeyError` where it is not known."""
-        return self[entry["release_kind"]]
 
 
 KINDS = KindRegistry(Gram(), Counts(), Marginals(), Score())

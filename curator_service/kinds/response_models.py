@@ -1,12 +1,13 @@
 """Members of answers and quotes of every kind. A kind adds its own members, and names its models."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
+from curator_service.entries.amounts import Charge, Derive
 from curator_service.kit.wire import STRICT, Moment, left_out
-from curator_service.ledger.response_models import AmountModel, ChargeEntry, DeriveEntry
+from curator_service.ledger.response_models import AmountModel, Described
 
 ReleaseId = Annotated[str, Field(pattern=r"^rel_[0-9a-f]{24}$")]
 
@@ -40,7 +41,7 @@ class AnswerMembers(BaseModel):
     dataset: str
     created_at: Moment
     cost: CostModel
-    receipt: Annotated[ChargeEntry | DeriveEntry, Field(discriminator="kind")]
+    receipt: Annotated[dict[str, Any], Described(Charge, Derive)]
 
 
 class DerivedMembers(BaseModel):

@@ -25,11 +25,20 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
+from curator_service.entries.account import FOR_EVER, Charged, Share
+from curator_service.entries.base import KINDS, REGISTER
 from curator_service.identity.models import GrantRow
 from curator_service.kit.db import Connection, InsertIfAbsent, Statement
 from curator_service.ledger.chain.entries import StoredEntry
-from curator_service.ledger.chain.verification import FOR_EVER, REGISTER, USING_KINDS, Charged, Share
-from curator_service.ledger.models import SEAL_ID, LedgerEntryRow, PopulationRow, SealRow, ShareRow, SpendingRow
+from curator_service.ledger.models import (
+    IS_RARE,
+    SEAL_ID,
+    LedgerEntryRow,
+    PopulationRow,
+    SealRow,
+    ShareRow,
+    SpendingRow,
+)
 from curator_service.privacy.accountant import ACCOUNTANTS, Accountant, Amount
 from curator_service.privacy.adjacency import Adjacency
 
@@ -290,6 +299,11 @@ _DELETE_ENTRY = Statement(delete(LedgerEntryRow).where(_OF_CHAIN, LedgerEntryRow
 _FIND_TRIGGER = Statement(text("SELECT sql FROM sqlite_master WHERE name = 'ledger_entries_no_delete'"))
 _FIND_HEAD = Statement(select(*_ENTRY).where(_OF_CHAIN).order_by(LedgerEntryRow.sequence.desc()).limit(1))
 _HEAD_AND_SEAL = Statement(select(*_ENTRY, _SEALED).where(_OF_CHAIN).order_by(LedgerEntryRow.sequence.desc()).limit(1))
+_RARE = Statement(
+    select(*_ENTRY)
+    .where(_OF_CHAIN, LedgerEntryRow.sequence > bindparam("after"), text(IS_RARE))
+    .order_by(LedgerEntryRow.sequence)
+)
 # Kinds stand first among an entry's members in no canonical order, so this reads the text; it is asked once in a while.
 _OF_KIND = Statement(
     select(*_ENTRY)
@@ -368,7 +382,7 @@ def set_limit(connection: Connection, population: str, *, was: int, units: int, 
 
 def was_used(connection: Connection, population: str) -> bool:
     """Tell whether anything was ever charged, held or answered, or lost with a history; the account must be locked."""
-    return any(iterate_kind(connection, population, kind) for kind in USING_KINDS)
+    return any(iterate_kind(connection, population, name) for name, kind in KINDS.items() if kind.is_use)
 
 
 def set_account(
@@ -552,6 +566,11 @@ def iterate_entries(connection: Connection, population: str, *, after: int = BEF
     while page := list_entries(connection, population, after=after, count=_PAGE):
         yield from page
         after = page[-1].sequence
+
+
+def iterate_rare(connection: Connection, population: str, *, after: int = BEFORE_ALL) -> list[StoredEntry]:
+    """Return every entry after a sequence that is about no amount, and some that say so falsely, in order."""
+    return [StoredEntry(*row) for row in _RARE.all(connection, population=population, after=after)]
 
 
 def iterate_kind(connection: Connection, population: str, kind: str, *, after: int = BEFORE_ALL) -> list[StoredEntry]:

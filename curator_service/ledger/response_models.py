@@ -1,19 +1,21 @@
 """Answers on accounts and their chains: amounts, checkpoints, entries, receipts, keys."""
 
 import math
-from typing import Annotated, ClassVar, Literal
+from functools import cache
+from typing import Annotated, Any, ClassVar, Literal, Union
 
-from pydantic import Field
+from pydantic import Field, GetJsonSchemaHandler, TypeAdapter, create_model
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
 
+from curator_service.entries.base import KINDS, Event, KeyId, Place
 from curator_service.kit.problem_models import ProblemModel
 from curator_service.kit.wire import Answer, Digest, Digits, Moment, left_out
 from curator_service.ledger.chain.keys import PublicKey
 from curator_service.ledger.repository import Population
 from curator_service.privacy.accountant import AccountantName, Amount
 from curator_service.privacy.adjacency import Adjacency
-from curator_service.privacy.samplers import Distribution
 
-KeyId = Annotated[str, Field(pattern=r"^key_[0-9a-f]{32}$")]
 _Signature = Annotated[str, Field(description="Ed25519, in base64")]
 
 
@@ -100,234 +102,43 @@ class BudgetAnswer(AccountModel):
     checkpoint: CheckpointModel
 
 
-_PermitId = Annotated[str, Field(pattern=r"^prm_[0-9a-f]{24}$")]
-ProposalId = Annotated[str, Field(pattern=r"^prp_[0-9a-f]{24}$", description="What was proposed; the register has it")]
+class Described:
+    """Describes an entry of a chain, as JSON: of some kinds, or of any that was declared by when the document is made.
+
+    Parameters
+    ----------
+    *kinds : type of Event
+        All without any.
+    in_register : bool
+        Whether of the register, or of a population.
+    """
+
+    def __init__(self, *kinds: type[Event], in_register: bool = False) -> None:
+        self._kinds, self._in_register = kinds, in_register
+
+    def __get_pydantic_core_schema__(self, *_: Any) -> CoreSchema:
+        """Check nothing: an entry is text that was checked before it was written."""
+        return core_schema.any_schema()
+
+    def __get_pydantic_json_schema__(self, _: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Describe it."""
+        declared = [kind for kind in KINDS.values() if (kind.in_register if self._in_register else kind.in_populations)]
+        models = tuple(_describe(kind) for kind in self._kinds or declared)
+        described: Any = Annotated[Union[models], Field(discriminator="kind")] if len(models) > 1 else models[0]  # noqa: UP007
+        entries: JsonSchemaValue = handler(TypeAdapter(list[described]).core_schema)  # a list refers to its items
+        return dict(entries["items"])
 
 
-class Entry(Answer):
-    """Members of every entry. Entries of format 1, which no released version wrote, have no model."""
-
-    format: Literal[2]
-    population: str
-    sequence: int
-    previous_hash: Digest
-    units: Digits
-    actor: str
-    time: Moment
-    epoch: int
-    limit: Digits
-    posted: Digits
-    pending: Digits
-    key_id: KeyId
-    entry_hash: Digest
-    signature: _Signature
-
-
-class OpenEntry(Entry):
-    """A population was opened, with a limit of `units`."""
-
-    kind: Literal["open"]
-    adjacency: Adjacency
-    accountant: AccountantName
-    delta: str
-    approved_by: str = left_out()
-    reason: str = left_out()
-    proposal: ProposalId = left_out()
-
-
-class DatasetEntry(Entry):
-    """A dataset was registered, has a further version, or has ended."""
-
-    kind: Literal["dataset"]
-    dataset: str
-    dataset_id: str
-    manifest_digest: Digest
-    snapshot: Digest
-    version: Annotated[Digits, Field(description="From the second on")] = left_out()
-    ended: Annotated[Moment, Field(description="Nothing is released from it any more")] = left_out()
-
-
-class ReserveEntry(Entry):
-    """An amount is held: by a job, or for a study."""
-
-    kind: Literal["reserve"]
-    reservation: str
-    permit: _PermitId = left_out()
-    project: str = left_out()
-    drawn_from: Annotated[str, Field(alias="from")] = left_out()
-    expires_at: Moment = left_out()
-
-
-class VoidEntry(Entry):
-    """The rest of a reservation was given back."""
-
-    kind: Literal["void"]
-    reservation: str
-    holder: str
-    outcome: Literal["voided", "cancelled", "closed", "expired"]
-    permit: _PermitId = left_out()
-    project: str = left_out()
-    to: str = left_out()
-
-
-class PartModel(Answer):
-    """A statistic of a charge: its sensitivity, and the scales of its noise, in lattice units."""
-
-    statistic: str
-    distribution: Distribution
-    sensitivity: Annotated[str, Field(pattern=r"^[0-9]+(/[0-9]+)?$")]
-    norm: Literal["L1", "L2 squared"]
-    copies: int
-    scales: list[Digits]
-
-
-class _AnsweredEntry(Entry):
-    """Members of an entry of an answer."""
-
-    dataset: str
-    release: str
-    request_digest: Digest
-    answer_digest: Digest
-    snapshot: Digest
-    permit: _PermitId = left_out()
-    project: str = left_out()
-    release_kind: str
-
-
-class ChargeEntry(_AnsweredEntry):
-    """A release was charged."""
-
-    kind: Literal["charge"]
-    mechanism: list[PartModel]
-    curvature: Annotated[str, Field(pattern=r"^[0-9]+(/[0-9]+)?$")] = left_out()
-    reservation: str = left_out()
-
-
-class DeriveEntry(_AnsweredEntry):
-    """An answer was cut out of a stored one."""
-
-    kind: Literal["derive"]
-    source: str
-
-
-class LimitEntry(Entry):
-    """A limit was set to `units`."""
-
-    kind: Literal["limit"]
-    reason: str
-    approved_by: str
-    proposal: ProposalId = left_out()
-
-
-class PermitEntry(Entry):
-    """A permit's terms from now on; nobody may spend if it was ended."""
-
-    kind: Literal["permit"]
-    permit: _PermitId
-    version: int
-    project: str
-    people: Annotated[dict[str, str], Field(description="Names by id")]
-    datasets: Annotated[dict[str, str], Field(description="Names by id")]
-    purpose: str
-    legal_basis: str
-    conditions: str
-    reason: str
-    approved_by: str
-    permit_limit: Digits = left_out()
-    expires_at: Moment = left_out()
-    proposal: ProposalId = left_out()
-
-
-class KeyEntry(Entry):
-    """A key signs from here on."""
-
-    kind: Literal["key"]
-    signing_key: KeyId
-
-
-class RefusalEntry(Entry):
-    """Rows that are like another population's were refused."""
-
-    kind: Literal["refusal"]
-    dataset: str
-    manifest_digest: Digest
-    like: str
-    proposal: str = left_out()
-
-
-class ConfirmationEntry(Entry):
-    """Two admins say that such rows are of other people."""
-
-    kind: Literal["confirmation"]
-    rows: str
-    reason: str
-    approved_by: str
-    proposal: ProposalId = left_out()
-
-
-class LostModel(Answer):
-    """Sequences of an epoch that were lost."""
-
-    epoch: int
-    after: Digits
-    through: Digits
-
-
-class HistoryModel(Answer):
-    """A second history of which the whole chain was at hand."""
-
-    after: Annotated[Digits, Field(description="The last sequence that both histories have")]
-    entries: Annotated[
-        list[Digest], Field(description="The hash of each of its own entries that is accounted for here")
-    ]
-
-
-class HistoryChargesModel(Answer):
-    """Charges of a second history that are alike, and their units."""
-
-    month: str
-    actor: str
-    permit: str
-    project: str
-    dataset: str
-    kind: str
-    count: Digits
-    units: Digits
-
-
-class ReconcileEntry(Entry):
-    """An epoch begins after a restore; `units` were written off, or charged in a second history."""
-
-    kind: Literal["reconcile"]
-    kept_through: Digits
-    lost: list[LostModel]
-    all: Literal["yes", "no"]
-    highest_limit: Digits = left_out()
-    voided: Annotated[dict[str, Digits], Field(description="What was left of each reservation that was open")]
-    set_aside: Digest = left_out()
-    history: HistoryModel = left_out()
-    charges: list[HistoryChargesModel] = left_out()
-    approved_by: str = left_out()
-    beside: Annotated[
-        Digits, Field(description="What was counted of a history that went on beside this one, if more of it is seen")
-    ] = left_out()
-
-
-EntryModel = Annotated[
-    OpenEntry
-    | DatasetEntry
-    | ReserveEntry
-    | ChargeEntry
-    | VoidEntry
-    | DeriveEntry
-    | LimitEntry
-    | PermitEntry
-    | KeyEntry
-    | RefusalEntry
-    | ConfirmationEntry
-    | ReconcileEntry,
-    Field(discriminator="kind"),
-]
+@cache
+def _describe(kind: type[Event]) -> type[Answer]:
+    """Return the model of an entry of a kind with its place, hash and signature."""
+    members: dict[str, Any] = {
+        name: (Annotated[field.annotation, field], field)
+        for name, field in {**Place.model_fields, **kind.model_fields}.items()
+    }
+    members |= {"kind": (Literal[kind.kind], ...), "entry_hash": (Digest, ...), "signature": (_Signature, ...)}
+    name = "".join(word.capitalize() for word in kind.kind.split("-"))
+    return create_model(f"{name}Entry", __base__=Answer, __doc__=kind.__doc__, **members)
 
 
 class PopulationsAnswer(Answer):
@@ -340,7 +151,7 @@ class PopulationsAnswer(Answer):
 class LedgerAnswer(AccountModel):
     """An account and a page of its chain."""
 
-    entries: list[EntryModel]
+    entries: list[Annotated[dict[str, Any], Described()]]
 
 
 class SealAnswer(Answer):

@@ -9,22 +9,19 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any
 
+from curator_service.entries.account import EPOCH_FIRST, GENESIS
+from curator_service.entries.base import REGISTER
 from curator_service.kit.clock import Clock, timestamp, utc_now
 from curator_service.kit.db import Connection, Database, DatabaseReplaced
 from curator_service.kit.names import NAME, NAME_RULE
 from curator_service.kit.problems import NotFound, Problem, Unavailable
 from curator_service.ledger import repository
 from curator_service.ledger.accounts import reservations
-from curator_service.ledger.accounts.unit_of_work import Contradiction, Ledger, Payer, Refused
+from curator_service.ledger.accounts.unit_of_work import Contradiction, Ledger, Payer, Refused, opening_of
 from curator_service.ledger.chain.attestation import holds_by_keys_that_follow, is_attested
-from curator_service.ledger.chain.entries import (
-    EPOCH_FIRST,
-    GENESIS,
-    Receipt,
-    SignedCheckpoint,
-)
+from curator_service.ledger.chain.entries import Receipt, SignedCheckpoint
 from curator_service.ledger.chain.signing import KeyUnreadable
-from curator_service.ledger.chain.verification import REGISTER, Verification, Watch
+from curator_service.ledger.chain.verification import Verification, Watch
 from curator_service.ledger.repository import Population
 from curator_service.ledger.trust.anchor import AnchorError
 from curator_service.ledger.trust.client_checkpoints import ClientCheckpoints
@@ -175,8 +172,8 @@ def plan_population(
     )
 
 
-def open_population(ledger: Ledger, population: Population, payload: dict[str, Any]) -> Receipt:
-    """Store a population and begin its chain; `payload` says who acts, and when.
+def open_population(ledger: Ledger, population: Population, *, actor: str, time: str, **approval: str) -> Receipt:
+    """Store a population and begin its chain, saying who acts, when, and who approved it.
 
     Raises
     ------
@@ -187,12 +184,8 @@ def open_population(ledger: Ledger, population: Population, payload: dict[str, A
         raise PopulationError(
             f"the population {population.name!r} exists; a budget is given once, and never refilled by naming it again"
         )
-    terms = {
-        "adjacency": population.adjacency.value,
-        "accountant": population.accountant.name,
-        "delta": repr(population.delta),
-    }
-    return ledger.record(ledger.next(population.name), "open", population.limit, {**terms, **payload})
+    opening = opening_of(population, actor=actor, time=time, **approval)
+    return ledger.record(ledger.next(population.name), opening, population.limit)
 
 
 class LedgerService:
@@ -287,7 +280,7 @@ class LedgerService:
         population = plan_population(name, adjacency, accountant, limit, delta, moment, accepts_delta=accepts_delta)
         self.guard.check_open()
         with self.unit() as ledger:
-            receipt = open_population(ledger, population, {"actor": actor, "time": moment})
+            receipt = open_population(ledger, population, actor=actor, time=moment)
         self.guard.anchor_before_send(receipt, just_written=True)
         return replace(population, sequence=1)
 

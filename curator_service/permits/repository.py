@@ -1,5 +1,7 @@
 """Queries of permits: what holds, and who may use which dataset under which."""
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -9,6 +11,7 @@ from sqlalchemy.orm import aliased
 
 from curator_service.approvals.terms import PermitTerms
 from curator_service.datasets.models import DatasetRow
+from curator_service.entries.rules import Rule, read_rules
 from curator_service.identity.models import GrantRow, PermitRow, PrincipalRow
 from curator_service.kit.db import Connection, InsertIfAbsent, Statement
 from curator_service.ledger.models import ShareRow, SpendingRow
@@ -63,6 +66,8 @@ class Use:
         Whether something may be charged under it, by the clock of the service and by that of the database.
     left : int or None
         Units of its limit that may still be charged; None if it has none.
+    rules : dict of str to Rule
+        By their names.
     """
 
     permit: str
@@ -70,6 +75,7 @@ class Use:
     expires_at: str
     lasts: bool
     left: int | None
+    rules: Mapping[str, Rule[Any]]
 
 
 _PERMIT = (
@@ -107,6 +113,7 @@ _USES = Statement(
         ShareRow.expires_at,
         IS_PERMITTED,
         ShareRow.limit_units - ShareRow.posted_units - ShareRow.pending_units,
+        PermitRow.terms,
     )
     .join(PermitRow, PermitRow.id == GrantRow.permit_id)
     .join(DatasetRow, DatasetRow.id == GrantRow.dataset_id)
@@ -210,7 +217,18 @@ def list_permits(connection: Connection, *, of: str | None = None) -> list[Permi
 def list_uses(connection: Connection, principal_id: str, dataset_id: str, moment: str) -> list[Use]:
     """Return the permits under which an analyst may use a dataset, by project."""
     found = _USES.all(connection, principal=principal_id, dataset=dataset_id, moment=moment)
-    return [Use(permit, project, expires_at, bool(lasts), left) for permit, project, expires_at, lasts, left in found]
+    return [
+        Use(permit, project, expires_at, bool(lasts), left, _rules_of(terms))
+        for permit, project, expires_at, lasts, left, terms in found
+    ]
+
+
+def _rules_of(stored: str) -> dict[str, Rule[Any]]:
+    """Read the rules of a permit's row, for the text of a refusal; the chain's hold, whatever the row says."""
+    try:
+        return read_rules(json.loads(json.loads(stored)["terms"]).get("rules"))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}
 
 
 def list_grants(connection: Connection) -> list[tuple[str, str, str]]:

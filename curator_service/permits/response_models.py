@@ -4,6 +4,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from curator_service.entries.rules import Rules
 from curator_service.kit.problem_models import ProblemModel
 from curator_service.kit.wire import Absent, Answer, Digits, Moment, left_out
 from curator_service.ledger.response_models import AmountModel
@@ -29,6 +30,7 @@ class PermitAnswer(Answer):
     granted_at: Moment
     expires_at: Annotated[Moment | None, Field(description="From then on nothing is charged")]
     ended_at: Annotated[Moment | None, Field(description="When it was ended before its time")]
+    rules: Rules | Absent = left_out()
 
     @classmethod
     def of(cls, permit: Permit) -> "PermitAnswer":
@@ -47,6 +49,7 @@ class PermitAnswer(Answer):
             granted_at=permit.granted_at,
             expires_at=terms.expires_at,
             ended_at=permit.ended_at or None,
+            rules=terms.rules or None,
         )
 
 

@@ -16,9 +16,15 @@ from typing import Any
 
 from curator_service.approvals.problems import LimitConflict, PermitChanged, PermitEnded
 from curator_service.approvals.repository import APPROVED, OPEN, Proposal
-from curator_service.approvals.service import ApprovalService, make_id, payload_of
+from curator_service.approvals.service import ApprovalService, decision_of, make_id
 from curator_service.approvals.terms import PermitTerms
 from curator_service.datasets.repository import Dataset, find_dataset, find_dataset_by_id
+from curator_service.entries.account import FOR_EVER, Share
+from curator_service.entries.base import REGISTER, Decision
+from curator_service.entries.rules import Asked, Rule, find_broken, read_rules
+from curator_service.entries.terms import PERMIT, Limit
+from curator_service.entries.terms import Permit as PermitEntry
+from curator_service.identity.entries import PrincipalNamed
 from curator_service.identity.policy import Action, Objects, Role, allowed_objects
 from curator_service.identity.repository import Principal, find_principal
 from curator_service.kit.clock import Clock, timestamp
@@ -28,7 +34,6 @@ from curator_service.ledger import repository as accounts
 from curator_service.ledger.accounts.unit_of_work import Contradiction, Ledger, Refused, new_id
 from curator_service.ledger.chain.attestation import list_attested
 from curator_service.ledger.chain.entries import Receipt
-from curator_service.ledger.chain.verification import FOR_EVER, PERMIT, REGISTER, Share, is_wider
 from curator_service.ledger.repository import find_population
 from curator_service.ledger.schemas import PriceModel
 from curator_service.ledger.service import LedgerService, PopulationError, units_of_limit
@@ -105,7 +110,12 @@ class PermitService:
     # --- Which permit
 
     def choose(
-        self, connection: Connection, principal: Principal, dataset: Dataset, project: str | None
+        self,
+        connection: Connection,
+        principal: Principal,
+        dataset: Dataset,
+        project: str | None,
+        release: Asked | None = None,
     ) -> Use | Problem:
         """Return the permit under which an analyst's request is charged, or why there is none: for whoever charges.
 
@@ -116,6 +126,8 @@ class PermitService:
         dataset : Dataset
         project : str or None
             What the request names; without it, the one permit that there is, or the grant among several.
+        release : Asked, optional
+            What rules of the permit must allow.
 
         Returns
         -------
@@ -130,6 +142,11 @@ class PermitService:
         lasting = [use for use in named if use.lasts]
         if len({use.project for use in lasting}) > 1:
             lasting = [use for use in lasting if not use.project]
+        broken = {use.permit: find_broken(use.rules, release) for use in lasting if release is not None}
+        rules = [rule for rule in broken.values() if rule is not None]
+        if lasting and len(rules) == len(lasting):
+            return rule_broken(rules[0], lasting[0].project)
+        lasting = [use for use in lasting if broken.get(use.permit) is None]
         if lasting:  # a project may have been given more, as another permit: the one that is used up hides no other
             return max(lasting, key=lambda use: inf if use.left is None else use.left)
         if named and not any(use.lasts for use in named):
@@ -207,11 +224,11 @@ class PermitService:
         if permit.ended_at:
             return self._end_again(permit, reason, by)
         moment = timestamp(self.now())
-        payload = {"actor": by, "approved_by": by, "reason": reason, "time": moment}
+        decision: Decision = {"actor": by, "approved_by": by, "reason": reason, "time": moment}
         ended = replace(permit, version=permit.version + 1, people={}, datasets={}, ended_at=moment)
         try:
             with self.ledger.unit() as ledger:
-                receipts = _record(ledger, permit, ended, payload)
+                receipts = _record(ledger, permit, ended, decision)
         except (Refused, PermitChanged):
             self.ledger.guard.check_open()
             with self.database.read() as connection:
@@ -230,8 +247,8 @@ class PermitService:
         PermitEnded
         """
         with self.database.read() as connection:
-            own = _list_said(connection, min(permit.limits), permit.id)
-        if not own or (own[-1]["actor"], own[-1]["reason"]) != (by, reason):
+            own = self._list_said(connection, min(permit.limits), permit.id)
+        if not own or (own[-1].actor, own[-1].reason) != (by, reason):
             raise _ended(permit)
         return permit
 
@@ -249,7 +266,7 @@ class PermitService:
         if proposal.state == APPROVED:
             self.approvals.check_second(ledger, after.people, approved_by, "gains")
         after = replace(after, version=proposal.was + 1)
-        return _record(ledger, before or blank, after, payload_of(proposal, approved_by))
+        return _record(ledger, before or blank, after, decision_of(proposal, approved_by))
 
     # --- At the machine
 
@@ -290,9 +307,9 @@ class PermitService:
                 if permit.terms.project or name not in permit.people.values() or dataset in _used(permit):
                     continue
                 for population in permit.limits:
-                    said = _list_said(connection, population, permit.id)[-2:]
-                    had = [dataset in one["datasets"].values() for one in said]
-                    if had == [True, False] and (said[-1]["actor"], said[-1]["reason"]) == (actor, reason):
+                    said = self._list_said(connection, population, permit.id)[-2:]
+                    had = [dataset in one.datasets.values() for one in said]
+                    if had == [True, False] and (said[-1].actor, said[-1].reason) == (actor, reason):
                         return permit
         return None
 
@@ -321,10 +338,10 @@ class PermitService:
             people=after.people if named else {},
             ended_at="" if named else moment,
         )
-        payload = {"actor": actor, "approved_by": actor, "reason": reason, "time": moment}
+        decision: Decision = {"actor": actor, "approved_by": actor, "reason": reason, "time": moment}
         try:
             with self.ledger.unit() as ledger:
-                receipts = _record(ledger, before, after, payload)
+                receipts = _record(ledger, before, after, decision)
         except (Refused, PermitChanged):
             self.ledger.guard.check_open()
             raise PermitError("the permit was changed in the meantime: look at it and say it anew") from None
@@ -388,21 +405,20 @@ class PermitService:
         principal_id, by : str
             Ids of principals: who spends, and who approved.
         """
+        holds = self.ledger.guard.trust.holds
         with self.database.read() as connection:
             permits = map(_read, repository.list_permits(connection, of=principal_id))
-            entries = [
-                said
-                for permit in permits
-                for population in permit.limits
-                for said in [
-                    *_list_said(connection, population, permit.id),
-                    *(json.loads(one.payload_text) for one in accounts.iterate_kind(connection, population, "limit")),
-                ]
-            ]
-        return any(
-            said["approved_by"] != said["actor"] and self.approvals.find_doubt(said["approved_by"], by)
-            for said in entries
-        )
+            said: list[PermitEntry | Limit] = []
+            for permit in permits:
+                for population in permit.limits:
+                    said += self._list_said(connection, population, permit.id)
+                    said += [one.said for one in list_attested(connection, population, Limit, holds)]
+        return any(one.approved_by != one.actor and self.approvals.find_doubt(one.approved_by, by) for one in said)
+
+    def _list_said(self, connection: Connection, population: str, permit_id: str) -> list[PermitEntry]:
+        """Return what a chain says of a permit, in order."""
+        about, holds = (PERMIT, [permit_id]), self.ledger.guard.trust.holds
+        return [one.said for one in list_attested(connection, population, PermitEntry, holds, about=about)]
 
     def _anchor(self, receipts: Sequence[Receipt]) -> None:
         for receipt in receipts:
@@ -426,18 +442,21 @@ def _list_spenders(connection: Connection, population: str) -> set[str]:
     return {one for permit in permits if population in permit.limits and not permit.ended_at for one in permit.people}
 
 
+def rule_broken(rule: Rule[Any], project: str) -> PermitNeeded:
+    """Build the refusal of a release that a rule of a permit does not allow."""
+    return PermitNeeded(
+        f"Your permit does not allow this release. Its rule {rule.name!r} says: {rule.text}. Ask for a release that it "
+        "allows, or for other terms of the permit.",
+        projects=[project] if project else [],
+    )
+
+
 def permit_expired(expires_at: str) -> PermitExpired:
     """Build the refusal of what is asked after a permit's end."""
     return PermitExpired(
         f"Your permit ended{f' at {expires_at}' if expires_at else ''}: nothing is charged under it any more. What was "
         "released before can be read. Ask for the permit to be renewed."
     )
-
-
-def _list_said(connection: Connection, population: str, permit_id: str) -> list[dict[str, Any]]:
-    """Return what a chain says of a permit, in order."""
-    found = accounts.iterate_kind(connection, population, PERMIT)
-    return [said for said in (json.loads(one.payload_text) for one in found) if said[PERMIT] == permit_id]
 
 
 def _used(permit: Permit) -> set[str]:
@@ -532,17 +551,18 @@ def _share(permit: Permit, population: str) -> Share:
         people=frozenset(permit.people),
         datasets=frozenset(permit.datasets.values()),
         stated=(permit.terms.project, permit.terms.purpose, permit.terms.legal_basis, permit.terms.conditions),
+        rules=read_rules(permit.terms.rules),
     )
 
 
 def _is_wider(before: Permit, after: Permit) -> bool:
     return any(
-        population not in before.limits or is_wider(_share(before, population), _share(after, population))
+        population not in before.limits or _share(after, population).is_wider_than(_share(before, population))
         for population in after.limits
     )
 
 
-def _record(ledger: Ledger, before: Permit, after: Permit, payload: dict[str, Any]) -> list[Receipt]:
+def _record(ledger: Ledger, before: Permit, after: Permit, decision: Decision) -> list[Receipt]:
     """Write a permit and its entries: of each population whose datasets it is for now, or was for.
 
     Raises
@@ -557,7 +577,7 @@ def _record(ledger: Ledger, before: Permit, after: Permit, payload: dict[str, An
     """
     connection, receipts = ledger.connection, []
     _check_names(ledger, {who: name for who, name in after.people.items() if before.people.get(who) != name})
-    moment = payload["time"]
+    moment = decision["time"]
     ends = min(moment, before.terms.expires_at or moment)  # what has expired is not prolonged by ending it
     homes = _homes(connection, {**before.datasets, **after.datasets})
     for population in sorted({*before.limits, *after.limits}):  # accounts are locked in one order
@@ -569,19 +589,21 @@ def _record(ledger: Ledger, before: Permit, after: Permit, payload: dict[str, An
             raise LimitConflict(
                 f"The permit's limit cannot be set: it would be below what is spent and held of {population!r}."
             )
-        said = {
-            "permit": after.id,
-            "version": after.version,
-            "project": after.terms.project,
-            "people": after.people if named else {},
-            "datasets": named,
-            "purpose": after.terms.purpose,
-            "legal_basis": after.terms.legal_basis,
-            "conditions": after.terms.conditions,
-        }
-        said |= {} if limit is None else {"permit_limit": str(limit)}
-        said |= {"expires_at": expires_at} if expires_at else {}
-        receipts.append(ledger.record(head, PERMIT, 0, payload | said))
+        said = PermitEntry(
+            **decision,
+            permit=after.id,
+            version=after.version,
+            project=after.terms.project,
+            people=after.people if named else {},
+            datasets=named,
+            purpose=after.terms.purpose,
+            legal_basis=after.terms.legal_basis,
+            conditions=after.terms.conditions,
+            permit_limit=None if limit is None else str(limit),
+            expires_at=expires_at or None,
+            rules=after.terms.rules or None,
+        )
+        receipts.append(ledger.record(head, said, 0))
     stored = {
         "terms": _write_terms(after.terms),
         "people": after.people or before.people,
@@ -606,8 +628,8 @@ def _check_names(ledger: Ledger, people: Mapping[str, str]) -> None:
     """
     if not people:
         return
-    acts = list_attested(ledger.connection, REGISTER, "principal", ledger.trust.holds, about=("principal", people))
-    said = {act["principal"]: act["name"] for act in acts}
+    acts = list_attested(ledger.connection, REGISTER, PrincipalNamed, ledger.trust.holds, about=("principal", people))
+    said = {act.said.principal: act.said.name for act in acts}
     for who, name in people.items():
         if said.get(who, name) != name:
             raise Contradiction(f"the name {name!r} is not whose the register says")

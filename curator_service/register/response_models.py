@@ -1,20 +1,17 @@
 """Answers on principals, tokens and the curator's own acts."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from curator_service.identity.entries import PrincipalId, TokenId
 from curator_service.identity.policy import Role
 from curator_service.identity.repository import Principal, TokenRecord, sort_roles
 from curator_service.identity.response_models import SignInIssuer
 from curator_service.identity.service import Caller
 from curator_service.identity.tokens import Token
-from curator_service.kit.wire import Answer, Digest, Digits, Moment, left_out
-from curator_service.ledger.response_models import Entry, KeyEntry, OpenEntry, ProposalId, ReconcileEntry
-
-TokenId = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
-PrincipalId = Annotated[str, Field(pattern=r"^prn_[0-9a-f]{24}$")]
-
+from curator_service.kit.wire import Answer, Moment
+from curator_service.ledger.response_models import Described
 
 _Issuer = Annotated[str | None, Field(description="The identity provider where it signs in; null for a local one")]
 
@@ -122,107 +119,11 @@ class NewTokenAnswer(TokenAnswer):
         return cls.model_construct(**dict(TokenAnswer.of(record)), token=token.text)
 
 
-class PrincipalEntry(Entry):
-    """Whom the curator knows from here on, with these roles."""
-
-    kind: Literal["principal"]
-    principal: PrincipalId
-    name: str
-    roles: list[Role]
-    issuer: Annotated[str, Field(description="Where somebody signed in")] = left_out()
-    told_at: Annotated[Moment, Field(description="When that provider said so")] = left_out()
-    claim: Annotated[str, Field(description="The claim by which it tells people apart")] = left_out()
-    identity: Annotated[PrincipalId, Field(description="Who it is by that claim, if that is another id")] = left_out()
-    links: Annotated[
-        list[PrincipalId], Field(description="Principals that are the same person, and may do nothing from here on")
-    ] = left_out()
-    applications: Annotated[list[str], Field(description="Applications through which the person came")] = left_out()
-
-
-class TokenEntry(Entry):
-    """A token was issued."""
-
-    kind: Literal["token"]
-    token: TokenId
-    principal: PrincipalId
-    holder: str
-    scopes: Annotated[list[str], Field(description="Roles that it may act with, and `read` if it may only look")]
-    expires_at: Moment
-    commitment: Annotated[Digest, Field(description="A hash of the hash that is stored of its secret")]
-    replaces: TokenId = left_out()
-    replaced_ends_at: Moment = left_out()
-
-
-class TokenRevokedEntry(Entry):
-    """A token was revoked."""
-
-    kind: Literal["token-revoked"]
-    token: TokenId
-    holder: str
-
-
-class ProposedEntry(Entry):
-    """Something was proposed that waits for a second person; what came of it is an entry here, or of a population."""
-
-    kind: Literal["proposed"]
-    proposal: ProposalId
-    about: Literal["limit", "population", "permit", "rows"]
-    of_population: Annotated[str, Field(description="Empty where whoever asks is not told which it is")]
-    reason: str
-    asked_units: Annotated[Digits, Field(description="Of a limit")] = left_out()
-    from_units: Digits = left_out()
-    permit: Annotated[str, Field(pattern=r"^prm_[0-9a-f]{24}$")] = left_out()
-    permit_version: Annotated[int, Field(description="Of the permit that is to change; 0 for a new one")] = left_out()
-    rows: Annotated[str, Field(description="Of rows, their keyed digest")] = left_out()
-    terms_digest: Annotated[Digest, Field(description="SHA-256 of the terms, as they are stored")] = left_out()
-
-
-class _ClosedEntry(Entry):
-    """Members of the entry for a proposal that was not approved."""
-
-    proposal: ProposalId
-    asked_by: PrincipalId
-    reason: Annotated[str, Field(description="Of the decision")]
-
-
-class ProposalRejectedEntry(_ClosedEntry):
-    """A privacy officer refused what was proposed."""
-
-    kind: Literal["proposal-rejected"]
-
-
-class ProposalWithdrawnEntry(_ClosedEntry):
-    """The author took the proposal back."""
-
-    kind: Literal["proposal-withdrawn"]
-
-
-class ProposalExpiredEntry(_ClosedEntry):
-    """Nobody decided it in time."""
-
-    kind: Literal["proposal-expired"]
-
-
-ActModel = Annotated[
-    OpenEntry
-    | PrincipalEntry
-    | TokenEntry
-    | TokenRevokedEntry
-    | ProposedEntry
-    | ProposalRejectedEntry
-    | ProposalWithdrawnEntry
-    | ProposalExpiredEntry
-    | KeyEntry
-    | ReconcileEntry,
-    Field(discriminator="kind"),
-]
-
-
 class RegisterAnswer(Answer):
     """A page of the register, in order."""
 
     items: ClassVar[str] = "entries"
-    entries: list[ActModel]
+    entries: list[Annotated[dict[str, Any], Described(in_register=True)]]
 
 
 class SignInAnswer(Answer):

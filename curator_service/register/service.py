@@ -1,19 +1,19 @@
 """The register: a chain of the curator's own acts, signed, anchored and verified as every chain of the ledger."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from pydantic_core import from_json
 
+from curator_service.entries.base import REGISTER, Entry, Event
 from curator_service.kit.db import Connection
 from curator_service.ledger import repository
 from curator_service.ledger.accounts.unit_of_work import Ledger, Refused
 from curator_service.ledger.chain.attestation import holds_by_keys_that_follow, is_attested
 from curator_service.ledger.chain.entries import Receipt
 from curator_service.ledger.chain.signing import KeyUnreadable
-from curator_service.ledger.chain.verification import ACTS, REGISTER
 from curator_service.ledger.service import LedgerService
 from curator_service.ledger.trust.guard import unverified
 
@@ -33,9 +33,9 @@ class ActsUnit:
         self.receipts: list[Receipt] = []
         self._ledger = ledger
 
-    def act(self, kind: str, payload: Mapping[str, Any]) -> None:
+    def act(self, event: Event) -> None:
         """Append an act."""
-        self.receipts += self._ledger.act(kind, payload)
+        self.receipts += self._ledger.act(event)
 
 
 class Register:
@@ -72,25 +72,27 @@ class Register:
         """Tell whether acts can be written now: the curator is neither sealed nor in doubt."""
         return not self._ledger.guard.reason()
 
-    def list_acts(self, after: int) -> tuple[int, list[dict[str, Any]]] | None:
+    def list_acts(self, after: int) -> tuple[int, list[Event]] | None:
         """Return what attested acts after a sequence say, and the last sequence there is; None without a register.
 
         None also where a file of this machine cannot be read, so that this process cannot tell: it releases nothing
         then, and goes on serving what is stored. Keys that do not follow from the first attest nothing.
         """
-        found, place = [], after
+        found: list[Entry[Event]] = []
+        place = after
         with self._ledger.database.read() as connection:
             while page := repository.list_entries(connection, REGISTER, after=place, count=_PAGE):
                 place = page[-1].sequence
                 try:
-                    found += [from_json(one.payload_text) for one in page if is_attested(REGISTER, one, self._holds)]
+                    attested = [one for one in page if is_attested(REGISTER, one, self._holds)]
                 except KeyUnreadable:
                     return None
+                found += [Entry.read(from_json(one.payload_text)) for one in attested]
         # What is not attested may stand far above the end: it must not hide what will be written there.
-        last = max((act["sequence"] for act in found), default=after)
+        last = max((entry.place.sequence for entry in found), default=after)
         if place and not last:
             return 1, []  # there is a register, of which nothing is believed
-        return (last, [act for act in found if act["kind"] in ACTS]) if last else None
+        return (last, [entry.said for entry in found]) if last else None
 
     def _holds(self, receipt: Receipt) -> bool:
         return holds_by_keys_that_follow(self._ledger.guard.keys, receipt)

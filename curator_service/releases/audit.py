@@ -1,6 +1,5 @@
 """Whether what is stored is what the chain says: releases, charges and datasets against their entries."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -11,6 +10,9 @@ from pydantic_core import from_json, to_json
 from curator_service.datasets.repository import Dataset, list_datasets
 from curator_service.datasets.service import DatasetService
 from curator_service.datasets.visibility import collection_of
+from curator_service.entries.amounts import Answered, Charge, Derive
+from curator_service.entries.base import Entry, Event
+from curator_service.entries.rows import Dataset as DatasetEntry
 from curator_service.kinds.listing import Listing
 from curator_service.kinds.registry import AnyKind, KindRegistry
 from curator_service.kit.caches import cache_short
@@ -22,13 +24,13 @@ from curator_service.ledger.repository import Population, find_population
 from curator_service.ledger.service import LedgerService
 from curator_service.privacy.accountant import Accountant
 from curator_service.releases import catalogue, repository
-from curator_service.releases.acts import Acts
 from curator_service.releases.answers import Answer, divide, make_listing, read_member, read_noise, write_again
 from curator_service.releases.catalogue import ListedRelease, Place, Shelves
 from curator_service.releases.charges import Stated, agrees_with_charge, recompute_cost
 from curator_service.releases.library import cut, is_source, least_sd
 from curator_service.releases.rendering import Form, answer_digest, render_free, render_opening
 from curator_service.releases.repository import StoredRelease
+from curator_service.releases.table_statements import TableStatements
 
 _ANY_PRICE = {"mu": 1.0}
 """The price decides how much noise there is for it, and nothing else."""
@@ -102,7 +104,7 @@ class StoredReleaseAudit:
             raise NotFound("There is no population of this name.")
         self._account, self._datasets, self._kinds = account, datasets, kinds
         self._known = {dataset.id: dataset for dataset in list_datasets(connection, granted_to=None)}
-        self._acts = Acts(connection, self._known.values())
+        self._tables = TableStatements(connection, self._known.values())
         self._answers = _Answers(connection, account, kinds, self._known)
         self._releases = catalogue.iterate_listed(connection, population)
         self._next = next(self._releases, None)
@@ -111,20 +113,20 @@ class StoredReleaseAudit:
         self._snapshots: set[tuple[str, str]] = set()
         self._found: list[Discrepancy] = []
 
-    def watch(self, entry: StoredEntry, payload: dict[str, Any]) -> None:
+    def watch(self, _stored: StoredEntry, entry: Entry[Event]) -> None:
         """Hold what is stored against the next entry."""
-        kind, release = payload["kind"], self._take(entry.sequence)
-        for member in self._acts.list_faults(payload):
-            self._name(f"the {member} of sequence {entry.sequence}", entry.sequence)
-        if kind in {"charge", "derive"}:
-            self._watch_answered(entry.sequence, payload, release)
+        said, sequence = entry.said, entry.place.sequence
+        release = self._take(sequence)
+        for member in self._tables.list_faults(entry):
+            self._name(f"the {member} of sequence {sequence}", sequence)
+        if isinstance(said, Answered):
+            self._watch_answered(Entry(entry.place, said), release)
         elif release is not None:
-            self._name(release.id, entry.sequence)
-        if kind == "dataset":
-            name, snapshot = payload["dataset"], payload["snapshot"]
-            self._registered[payload["dataset_id"]] = (name, payload["manifest_digest"], snapshot)
-            self._current[name] = snapshot
-            self._snapshots.add((name, snapshot))
+            self._name(release.id, sequence)
+        if isinstance(said, DatasetEntry):
+            self._registered[said.dataset_id] = (said.dataset, said.manifest_digest, said.snapshot)
+            self._current[said.dataset] = said.snapshot
+            self._snapshots.add((said.dataset, said.snapshot))
 
     def end(self) -> list[Discrepancy]:
         """Return what was found, by sequence; then hold datasets and their rows against the chain."""
@@ -155,14 +157,17 @@ class StoredReleaseAudit:
     def _name(self, what: str, sequence: int) -> None:
         self._found.append(Discrepancy(what, sequence))
 
-    def _watch_answered(self, sequence: int, payload: dict[str, Any], release: ListedRelease | None) -> None:
-        if payload["kind"] == "charge" and not _is_charged_right(self._kinds, payload, self._account.accountant):
-            self._name(f"the cost of sequence {sequence}", sequence)
-        name, snapshot = payload.get("dataset"), payload.get("snapshot")
-        is_charge = payload["kind"] == "charge"  # what was released before may be cut out of rows that have ended
-        if self._current.get(str(name)) != snapshot if is_charge else (name, snapshot) not in self._snapshots:
+    def _watch_answered(self, entry: Entry[Answered], release: ListedRelease | None) -> None:
+        said, sequence = entry.said, entry.place.sequence
+        if isinstance(said, Charge):
+            if not _is_charged_right(self._kinds, said, int(entry.place.units), self._account.accountant):
+                self._name(f"the cost of sequence {sequence}", sequence)
+            is_registered = self._current.get(said.dataset) == said.snapshot
+        else:  # what was released before may be cut out of rows that have ended
+            is_registered = (said.dataset, said.snapshot) in self._snapshots
+        if not is_registered:
             self._name(f"the dataset of sequence {sequence}", sequence)
-        fault = f"sequence {sequence}" if release is None else self._answers.find_fault(release, payload)
+        fault = f"sequence {sequence}" if release is None else self._answers.find_fault(release, entry)
         if fault:
             self._name(fault, sequence)
 
@@ -200,41 +205,45 @@ class _Answers:
         self._read_request = cache_short(maxsize=4096)(self._read_request_anew)
         self._source = lru_cache(maxsize=4)(self._find_source)
 
-    def find_fault(self, release: ListedRelease, payload: dict[str, Any]) -> str:
+    def find_fault(self, release: ListedRelease, entry: Entry[Answered]) -> str:
         """Return what is wrong with a release that an entry states, or nothing."""
-        if not _is_stated(release, payload):
+        if not _is_stated(release, entry.said):
             return release.id
-        fault = self._find_fault(release, payload, release.answer)
+        fault = self._find_fault(release, entry, release.answer)
         if fault:
             try:
-                fault = self._find_fault(release, payload, write_again(release.answer, self._kinds.of_entry(payload)))
+                again = write_again(release.answer, self._kinds[entry.said.release_kind])
+                fault = self._find_fault(release, entry, again)
             except _MALFORMED:
                 fault = release.id
         return fault
 
-    def _find_fault(self, release: ListedRelease, payload: dict[str, Any], text: str) -> str:
-        is_free = payload["kind"] == "derive"
+    def _find_fault(self, release: ListedRelease, entry: Entry[Answered], text: str) -> str:
+        said = entry.said
         try:
-            dataset, kind = self._known[release.dataset_id], self._kinds.of_entry(payload)
+            dataset, kind = self._known[release.dataset_id], self._kinds[said.release_kind]
             answer = divide(text, kind)
             asked = self._read_request(dataset.id, kind.name, answer.request)
-            if not self._is_backed(release, kind, answer, payload, asked):
+            if not self._is_backed(release, kind, answer, entry, asked):
                 return release.id
             distribution, sd = read_noise(answer.noise)
             source = answer.derived_from
             listing = replace(asked.listing, distribution=distribution, sd=sd, derived_from=source)
-            place = Place(release.id, dataset.id, collection_of(dataset, payload["actor"]), release.sequence)
+            place = Place(release.id, dataset.id, collection_of(dataset, said.actor), release.sequence)
             own = catalogue.make_row(place, listing, least_sd(kind, listing), answer.noise, answer.summary)
         except _MALFORMED:
             return release.id
-        if is_free and not self._is_block(dataset, kind, answer, payload):
+        if isinstance(said, Derive) and not self._is_block(dataset, kind, answer, Entry(entry.place, said)):
             return f"the source of {release.id}"
         if not (
             catalogue.is_listed(release.listing, own)
-            and (is_free or self._shelves.hold(place.collection, kind.name, release.sequence, listing.columns))
+            and (
+                isinstance(said, Derive)
+                or self._shelves.hold(place.collection, kind.name, release.sequence, listing.columns)
+            )
         ):
             return f"the listing of {release.id}"
-        if not is_free and not _states_sensitivities(asked, kind, payload):
+        if isinstance(said, Charge) and not _states_sensitivities(asked, kind, said):
             return f"the sensitivities of sequence {release.sequence}"
         return ""
 
@@ -247,33 +256,35 @@ class _Answers:
         return asked
 
     def _is_backed(
-        self, release: ListedRelease, kind: AnyKind, answer: Answer, payload: Mapping[str, Any], asked: _Asked
+        self, release: ListedRelease, kind: AnyKind, answer: Answer, entry: Entry[Answered], asked: _Asked
     ) -> bool:
         """Tell whether an answer is about its dataset, at the price of its entry, and holds what is asked."""
-        name = self._known[release.dataset_id].name
+        name, said = self._known[release.dataset_id].name, entry.said
         return (
-            payload["dataset"] == name
-            and answer.opening == f"{{{render_opening(release.id, name, kind.name, payload['time'])}"
+            said.dataset == name
+            and answer.opening == f"{{{render_opening(release.id, name, kind.name, said.time)}"
             and asked.form.fits(answer)
             and (
-                answer.cost == self._free and answer.derived_from is not None
-                if payload["kind"] == "derive"
-                else agrees_with_charge(kind, answer, payload) and answer.derived_from is None
+                agrees_with_charge(kind, answer, said, entry.place.units) and answer.derived_from is None
+                if isinstance(said, Charge)
+                else answer.cost == self._free and answer.derived_from is not None
             )
         )
 
-    def _is_block(self, dataset: Dataset, kind: AnyKind, answer: Answer, payload: Mapping[str, Any]) -> bool:
+    def _is_block(self, dataset: Dataset, kind: AnyKind, answer: Answer, entry: Entry[Derive]) -> bool:
         """Tell whether a block is what is cut out of the charged release that its entry names, and answers may be."""
+        said = entry.said
         try:
-            statistics, stored, charged = self._source(payload["source"])
+            statistics, stored, source = self._source(said.source)
+            charged = source.said
             asked = _listing(kind, dataset, answer)
-            collection, owner = (collection_of(dataset, entry["actor"]) for entry in (payload, charged))
+            collection, owner = (collection_of(dataset, one.actor) for one in (said, charged))
             if not (
-                answer.derived_from == f'"{payload["source"]}"'
-                and charged["kind"] == "charge"
-                and self._kinds.of_entry(charged) is kind
-                and all(charged[name] == payload[name] for name in ("dataset", "snapshot"))
-                and charged["sequence"] < payload["sequence"]
+                answer.derived_from == f'"{said.source}"'
+                and isinstance(charged, Charge)
+                and self._kinds[charged.release_kind] is kind
+                and (charged.dataset, charged.snapshot) == (said.dataset, said.snapshot)
+                and source.place.sequence < entry.place.sequence
                 and asked.shelf(collection) == stored.shelf(owner)
                 and is_source(kind, stored, asked)
             ):
@@ -284,15 +295,15 @@ class _Answers:
             return False
         return (own, asked.sd, asked.distribution) == (block.statistics, block.sd, block.distribution)
 
-    def _find_source(self, release_id: str) -> tuple[dict[str, Any], Listing, dict[str, Any]]:
+    def _find_source(self, release_id: str) -> tuple[dict[str, Any], Listing, Entry[Answered]]:
         """Return the statistics of a release, what it is, and what its entry says."""
         release = repository.find_release(self._connection, release_id)
         if release is None or not is_stated(release):
             raise ValueError("there is no such release, or it is not what its entry states")
-        payload = from_json(release.receipt.payload_text)
-        kind = self._kinds.of_entry(payload)
+        entry = release.read_entry()
+        kind = self._kinds[entry.said.release_kind]
         answer = divide(write_again(release.answer, kind), kind)
-        return from_json(answer.statistics), _listing(kind, self._known[release.dataset_id], answer), payload
+        return from_json(answer.statistics), _listing(kind, self._known[release.dataset_id], answer), entry
 
 
 def _listing(kind: AnyKind, dataset: Dataset, answer: Answer) -> Listing:
@@ -302,14 +313,14 @@ def _listing(kind: AnyKind, dataset: Dataset, answer: Answer) -> Listing:
 
 def is_stated(release: StoredRelease) -> bool:
     """Tell whether a stored answer is the one that its entry states."""
-    return _is_stated(release, json.loads(release.receipt.payload_text))
+    return _is_stated(release, release.read_entry().said)
 
 
-def _is_stated(release: StoredRelease | ListedRelease, payload: Mapping[str, Any]) -> bool:
-    return (
-        payload.get("release") == release.id
-        and payload["request_digest"] == release.request_digest
-        and payload["answer_digest"] == answer_digest(release.answer)
+def _is_stated(release: StoredRelease | ListedRelease, said: Event) -> bool:
+    return isinstance(said, Answered) and (said.release, said.request_digest, said.answer_digest) == (
+        release.id,
+        release.request_digest,
+        answer_digest(release.answer),
     )
 
 
@@ -327,17 +338,17 @@ def _is_request(request: Mapping[str, Any], members: tuple[str, ...]) -> bool:
 _NOTIONS: tuple[set[str], ...] = ({"mu"}, {"rho"}, {"epsilon"}, {"epsilon", "delta"})
 
 
-def _is_charged_right(kinds: KindRegistry, payload: Mapping[str, Any], accountant: Accountant) -> bool:
+def _is_charged_right(kinds: KindRegistry, said: Charge, units: int, accountant: Accountant) -> bool:
     """Account for a charge again, from the integers of its mechanism."""
     try:
-        return recompute_cost(kinds, payload, accountant) == int(payload["units"])
+        return recompute_cost(kinds, said, accountant) == units
     except _MALFORMED:
         return False
 
 
-def _states_sensitivities(asked: _Asked, kind: AnyKind, payload: Mapping[str, Any]) -> bool:
+def _states_sensitivities(asked: _Asked, kind: AnyKind, said: Charge) -> bool:
     """Tell whether a charge states what follows from the manifest and the request of its answer."""
     try:
-        return asked.stated.agrees(kind, payload)
+        return asked.stated.agrees(kind, said)
     except _MALFORMED:
         return False

@@ -12,6 +12,7 @@ from pydantic_core import to_json
 from curator_service.datasets.engines.base import RowKernel
 from curator_service.datasets.engines.numpy import tile_rows
 from curator_service.datasets.repository import Dataset
+from curator_service.entries.rules import Asked
 from curator_service.kinds.base import ReleasePlan
 from curator_service.kinds.listing import Listing
 from curator_service.kinds.registry import AnyKind, KindRegistry
@@ -69,6 +70,11 @@ class Prepared:
     def cost(self) -> int:
         """What it costs, in units of the account."""
         return self.plan.allocation.cost
+
+    @property
+    def asked(self) -> Asked:
+        """It, as the rules of a permit see it."""
+        return Asked(self.kind.name, self.dataset.name, self.cost)
 
     @cached_property
     def kernel(self) -> RowKernel:

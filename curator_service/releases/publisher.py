@@ -25,7 +25,7 @@ from curator_service.privacy.samplers import NoiseSource
 from curator_service.releases import catalogue, repository
 from curator_service.releases.answers import make_listing
 from curator_service.releases.catalogue import Place
-from curator_service.releases.charges import charge_payload, derive_payload
+from curator_service.releases.charges import state_charge, state_derived
 from curator_service.releases.jobs import JobRunner
 from curator_service.releases.keys import KeyClaims
 from curator_service.releases.library import Search, cut, least_sd
@@ -121,7 +121,7 @@ class ReleasePublisher:
             dataset = prepared.dataset
             head = ledger.charge(dataset.population, dataset.id, prepared.cost, submission.payer, moment)
             self.datasets.check_current(ledger.connection, prepared.dataset)
-            ledger.check_latest(prepared.dataset.registration, head, submission.payer)
+            ledger.check_latest(prepared.dataset.registration, head, submission.payer, prepared.asked)
             self._check_unanswered(ledger, submission)
             draft = self._draft(release_id, prepared, population, self._compute(prepared, draws), moment)
             return self._publish(ledger, submission, draft, head)
@@ -232,11 +232,9 @@ class ReleasePublisher:
     ) -> StoredRelease:
         """Write the entry of a charge and the answer's body, in the unit of work that charged."""
         prepared = submission.prepared
-        payload = charge_payload(draft.release_id, prepared, draft.answer, draft.moment) | submission.payer.payload
         reservation_id = reservation.id if reservation is not None else submission.payer.reservation_id
-        if reservation_id is not None:
-            payload["reservation"] = reservation_id
-        receipt = ledger.record(head, "charge", prepared.cost, payload)
+        charge = state_charge(draft.release_id, prepared, draft.answer, draft.moment, submission.payer, reservation_id)
+        receipt = ledger.record(head, charge, prepared.cost)
         release = StoredRelease(
             id=draft.release_id,
             dataset_id=prepared.dataset.id,
@@ -279,9 +277,8 @@ class ReleasePublisher:
 
         def work(ledger: Ledger) -> StoredRelease:
             self._claim(ledger, submission, release_id=release_id)
-            payload = derive_payload(release_id, prepared, source.id, answer, moment) | submission.payer.payload
-            payload["snapshot"] = json.loads(source.receipt.payload_text)["snapshot"]
-            receipt = ledger.note(prepared.dataset.population, "derive", payload)
+            derived = state_derived(release_id, prepared, answer, moment, submission.payer, source)
+            receipt = ledger.note(prepared.dataset.population, derived)
             ledger.check_registered(prepared.dataset.registration)
             self._check_unanswered(ledger, submission)
             release = StoredRelease(
@@ -405,7 +402,8 @@ class ReleasePublisher:
             def work(ledger: Ledger) -> StoredRelease:
                 head = ledger.post(job, draft.moment)
                 self.datasets.check_current(ledger.connection, submission.prepared.dataset)
-                ledger.check_latest(submission.prepared.dataset.registration, head, submission.payer)
+                prepared = submission.prepared
+                ledger.check_latest(prepared.dataset.registration, head, submission.payer, prepared.asked)
                 release = self._publish(ledger, submission, draft, head, job)
                 repository.answer_keys(ledger.connection, job.id, release.id)
                 return release

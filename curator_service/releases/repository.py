@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic_core import from_json
 from sqlalchemy import (
     BigInteger,
     ColumnElement,
@@ -18,6 +19,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
+from curator_service.entries.base import Entry
 from curator_service.kit.db import Connection, Statement
 from curator_service.ledger.accounts.reservations import ENDED, JOB
 from curator_service.ledger.chain.entries import Receipt, StoredEntry
@@ -47,6 +49,16 @@ class StoredRelease:
     def entry(self) -> StoredEntry:
         """The ledger's entry of it."""
         return StoredEntry(self.sequence, self.receipt.payload_text, self.receipt.entry_hash, self.receipt.signature)
+
+    def read_entry(self) -> Entry[Any]:
+        """Read that entry.
+
+        Raises
+        ------
+        ValueError, KeyError, TypeError
+            If it is none; an attested one is one.
+        """
+        return Entry.read(from_json(self.receipt.payload_text))
 
     @property
     def body(self) -> bytes:

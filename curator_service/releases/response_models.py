@@ -5,6 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 from pydantic import BaseModel, Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
+from curator_service.entries.amounts import Reserve
 from curator_service.kinds.registry import KINDS
 from curator_service.kinds.request import RESERVATION_PATTERN
 from curator_service.kinds.response_models import CostModel, ReleaseId
@@ -12,7 +13,7 @@ from curator_service.kit.problem_models import ProblemModel
 from curator_service.kit.wire import Answer, Digits, Moment
 from curator_service.ledger.accounts.reservations import OPEN, Reservation
 from curator_service.ledger.repository import Population
-from curator_service.ledger.response_models import AmountModel, ReserveEntry
+from curator_service.ledger.response_models import AmountModel, Described
 
 _JobId = Annotated[str, Field(pattern=r"^job_[0-9a-f]{24}$")]
 
@@ -108,7 +109,7 @@ class ReservationState(Answer):
 class ReservationAnswer(ReservationState):
     """An amount that is held for a study."""
 
-    receipt: ReserveEntry
+    receipt: Annotated[dict[str, Any], Described(Reserve)]
 
 
 class _Held(Answer):

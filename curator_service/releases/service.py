@@ -1,6 +1,5 @@
 """Quotes, and answers to requests: from the key, from the library, or from the publisher."""
 
-import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +8,7 @@ from typing import Any
 
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.visibility import collection_of, may_read, may_read_all
+from curator_service.entries.rules import find_broken
 from curator_service.identity.policy import Role
 from curator_service.identity.repository import Principal
 from curator_service.kit.clock import Clock, timestamp, utc_now
@@ -22,7 +22,7 @@ from curator_service.ledger.repository import Population, find_population
 from curator_service.ledger.service import LedgerService, find_headrooms
 from curator_service.ledger.trust.guard import LedgerUnverified, unverified
 from curator_service.permits.repository import list_uses
-from curator_service.permits.service import PermitNeeded, PermitService, permit_expired
+from curator_service.permits.service import PermitNeeded, PermitService, permit_expired, rule_broken
 from curator_service.releases import catalogue, repository
 from curator_service.releases.audit import is_stated
 from curator_service.releases.library import Search, answers
@@ -192,7 +192,7 @@ class ReleaseService:
         """Resolve who pays: the account, or a reservation of this analyst."""
         request = prepared.request
         if request.reservation is None:
-            use = self.permits.choose(connection, analyst, prepared.dataset, request.project)
+            use = self.permits.choose(connection, analyst, prepared.dataset, request.project, prepared.asked)
             if isinstance(use, Problem):
                 return Submission(prepared, analyst, key, Payer(analyst.id, ""), use)
             return Submission(prepared, analyst, key, Payer(analyst.id, use.permit, use.project))
@@ -213,6 +213,8 @@ class ReleaseService:
             )
         elif not paid.lasts:
             refusal = permit_expired(paid.expires_at)
+        elif (rule := find_broken(paid.rules, prepared.asked)) is not None:
+            refusal = rule_broken(rule, paid.project)
         return Submission(prepared, analyst, key, payer, refusal)
 
     def _space_left(self, connection: Connection, submission: Submission) -> int:
@@ -336,15 +338,15 @@ class ReleaseService:
         ------
         LedgerUnverified
         """
-        prepared, payload = submission.prepared, json.loads(found.receipt.payload_text)
+        prepared, said = submission.prepared, found.read_entry().said
         dataset = prepared.dataset
-        is_readable = may_read(submission.analyst, dataset, payload["actor"])
+        is_readable = may_read(submission.analyst, dataset, said.actor)
         with self._sealing(), self.database.read() as connection:
-            version = replace(dataset.registration, name=payload["dataset"], snapshot=payload["snapshot"], ended="")
+            version = replace(dataset.registration, name=said.dataset, snapshot=said.snapshot, ended="")
             self.ledger.guard.trust.check_registered(connection, version)
         if not (
             is_readable
-            and payload["dataset"] == dataset.name
+            and said.dataset == dataset.name
             and answers(prepared, submission.analyst.id, found.answer, exactly=exactly)
         ):
             raise self._contradiction(f"the release {found.id} is not the answer that the catalogue lists")
@@ -391,7 +393,7 @@ class ReleaseService:
         ------
         NotFound
         """
-        if not may_read(reader, dataset, json.loads(release.receipt.payload_text)["actor"]):
+        if not may_read(reader, dataset, release.read_entry().said.actor):
             raise release_not_found()
 
     def list_releases(self, dataset: Dataset, reader: Principal, *, after: int, count: int) -> bytes:

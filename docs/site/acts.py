@@ -1,12 +1,17 @@
-"""Tables of acts in the documentation: `python docs/site/acts.py` writes them anew, of the acts themselves."""
+"""Tables of acts and of entries in the documentation: `python docs/site/acts.py` writes them anew, of the code."""
 
 import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from pydantic import TypeAdapter
+from pydantic.fields import FieldInfo
+
 from curator_service.acts import SLICES
 from curator_service.api.acts import Act, Host
+from curator_service.entries.base import KINDS, Event, ProposalId
 from curator_service.identity.policy import POLICY, PUBLIC, Objects, Role
+from curator_service.kit.wire import Digest, Digits, Moment
 
 DOCS = Path(__file__).parents[1]
 OF_THE_MACHINE = {"datasets list", "datasets show", "spending"}
@@ -50,7 +55,33 @@ def _roles(act: Act) -> str:
     return ", ".join(names)
 
 
-TABLES = {"api.md": make_routes, "cli.md": make_commands}
+def make_entries(_: Iterable[Act]) -> str:
+    """Return the table of entries."""
+    head = ["| kind | stands in | `units` | meaning | members |", "| --- | --- | --- | --- | --- |"]
+    return "\n".join([*head, *(_describe(kind) for kind in KINDS.values())])
+
+
+def _describe(kind: type[Event]) -> str:
+    chains = " and ".join(["populations"] * kind.in_populations + ["register"] * kind.in_register)
+    own = {name: field for name, field in kind.model_fields.items() if name not in Event.model_fields}
+    needed = [_name(name, field) for name, field in own.items() if field.is_required()]
+    others = [_name(name, field) for name, field in own.items() if not field.is_required()]
+    members = "; where they apply ".join(", ".join(names) for names in (needed, others) if names)
+    return f"| `{kind.kind}` | {chains} | {kind.units_are} | {kind.meaning} | {members} |"
+
+
+def _name(name: str, field: FieldInfo) -> str:
+    said = field.description or ""
+    if not said or said in _OF_TYPES:
+        return f"`{field.alias or name}`"
+    return f"`{field.alias or name}` ({said if said[1].isupper() else said[0].lower() + said[1:]})"
+
+
+_OF_TYPES = {TypeAdapter(one).json_schema()["description"] for one in (Digest, Digits, Moment, ProposalId)}
+"""What types say of every member that has them."""
+
+
+TABLES = {"api.md": make_routes, "cli.md": make_commands, "ledger.md": make_entries}
 """What is made of each page."""
 
 
@@ -60,7 +91,7 @@ def fill(page: str) -> str:
     made = f"<!-- acts -->\n{TABLES[page](list_acts())}\n<!-- /acts -->"
     filled, count = re.subn(r"<!-- acts -->.*?<!-- /acts -->", lambda _: made, text, flags=re.DOTALL)
     if count != 1:
-        raise ValueError(f"{page} has no one place for its table of acts")
+        raise ValueError(f"{page} has no one place for its table")
     return filled
 
 

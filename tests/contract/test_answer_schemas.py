@@ -14,8 +14,8 @@ from pydantic import BaseModel, RootModel, TypeAdapter
 from recorded_answers import Recorded, read_golden, record_life
 
 from curator_service.app import create_app
+from curator_service.entries.recovery import HistoryChargesModel, HistoryModel
 from curator_service.kit.problems import Problem
-from curator_service.ledger.response_models import HistoryChargesModel, HistoryModel
 from curator_service.settings import Settings
 
 Document = dict[str, Any]
@@ -207,6 +207,9 @@ OF_VERSIONS = {("DatasetEntry", "version"), ("DatasetEntry", "ended")}
 """What only a ledger has whose rows were cut: tests/integration/test_versions.py reads it."""
 OF_DECLARED = {("DatasetAnswer", "same_people_as")}
 """What only a dataset has that declares it: tests/unit/datasets/test_same_people.py reads it."""
+OF_RULES = {(name, "rules") for name in ("PermitEntry", "PermitAnswer", "EndedPermitAnswer", "PermitTerms")}
+OF_RULES |= {("PermitRules", "kinds")}
+"""What only a permit with rules has: tests/contract/test_foreign_rule.py reads it."""
 OF_HISTORIES = {
     *(("ReconcileEntry", member) for member in ("history", "charges", "approved_by", "beside")),
     *(("HistoryModel", member) for member in HistoryModel.model_fields),
@@ -253,5 +256,5 @@ def test_a_generated_client_reads_every_answer(document: Document, answers: list
             found |= {*members_set(read)}
     finally:
         del sys.modules[target.stem]
-    unseen = OF_STRAYS | OF_VERSIONS | OF_DECLARED | OF_HISTORIES
+    unseen = OF_RULES | OF_STRAYS | OF_VERSIONS | OF_DECLARED | OF_HISTORIES
     assert found == declared - unseen  # no more than answers have

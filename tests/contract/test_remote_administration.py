@@ -25,8 +25,8 @@ from analyst_client.errors import ConflictError, JobEndedError, PermissionDenied
 from analyst_client.schema.administration import Spent
 from analyst_client.schema.amounts import Amount
 from curator_service.cli.main import Commands
+from curator_service.entries.base import REGISTER
 from curator_service.identity.policy import POLICY, READING, Action, Role
-from curator_service.ledger.chain.verification import REGISTER
 from curator_service.ledger.trust.recovery import reconcile
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")

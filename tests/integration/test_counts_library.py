@@ -262,7 +262,9 @@ def test_a_derived_table_that_is_not_that_of_its_source_is_found(
 
 @pytest.mark.parametrize("kind", ["gram", "other"])
 def test_an_entry_of_another_kinds_name_is_found(wealthy: World, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    honest = publisher.charge_payload
-    monkeypatch.setattr(publisher, "charge_payload", lambda *given: honest(*given) | {"release_kind": kind})
+    honest = publisher.state_charge
+    monkeypatch.setattr(
+        publisher, "state_charge", lambda *given: honest(*given).model_copy(update={"release_kind": kind})
+    )
     sold = wealthy.api().post(RELEASES, json=WIDE, key="k").json()["id"]
     assert sold in wealthy.discrepancies()

@@ -21,7 +21,7 @@ from curator_service.datasets.snapshot import Storage
 from curator_service.kinds import wide
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
-from curator_service.releases import preparation, publisher, request_acts
+from curator_service.releases import acts, preparation, publisher
 
 Q = 2**17 - 1
 DECLARED = {name: (kind, missing, public) for name, kind, missing, public, _unit in COLUMNS}
@@ -237,7 +237,7 @@ def test_the_cached_gram_and_a_pass_over_rows_give_the_same_answer(
         calls.append(asked)
         return True
 
-    request_acts._prepare_again.cache_clear()  # a plan remembers whether it needs a pass
+    acts._prepare_again.cache_clear()  # a plan remembers whether it needs a pass
     monkeypatch.setattr("curator_service.kinds.gram.kernel.needs_pass", always)
     passed = buy(exact, **REQUESTS[name], fresh=True)
     assert calls

@@ -14,6 +14,7 @@ from support import World, body, open_world
 
 from curator_service.cli.ledger import verify_one
 from curator_service.container import make_curator
+from curator_service.entries.amounts import Charge
 from curator_service.kinds.gram import plan as planning
 from curator_service.kinds.gram import sensitivity
 from curator_service.kinds.gram.kind import Gram
@@ -21,7 +22,8 @@ from curator_service.kit.problems import RequestInvalid
 from curator_service.ledger.chain.entries import Checkpoint, canonical, entry_hash
 from curator_service.ledger.chain.signing import SigningError
 from curator_service.privacy.adjacency import Adjacency
-from curator_service.releases import audit, charges, publisher, request_acts, service
+from curator_service.privacy.samplers import Distribution
+from curator_service.releases import acts, audit, charges, publisher, service
 
 RELEASES = "/v1/datasets/cohort/releases"
 RESERVATIONS = "/v1/datasets/cohort/reservations"
@@ -182,7 +184,11 @@ def test_a_mechanism_that_costs_something_else_is_found(tampered: World) -> None
     (text,) = tampered.sql("SELECT payload FROM ledger_entries WHERE population = 'town' AND sequence = 6")[0]
     stated = json.loads(text)["mechanism"]
     quieter = [part | {"scales": [str(2 * int(scale)) for scale in part["scales"]]} for part in stated]
-    for mechanism in (quieter, [], [{}], "none"):
+    for mechanism in ([{}], "none"):
+        rewrite(tampered, 6, rehash=True, mechanism=mechanism)
+        assert tampered.curator.ledger.verify("town").reason == "the entry's text is not an entry"
+        rewrite(tampered, 6, rehash=True, mechanism=stated)
+    for mechanism in (quieter, []):
         assert tampered.discrepancies() == []
         rewrite(tampered, 6, rehash=True, mechanism=mechanism)
         assert "the cost of sequence 6" in tampered.discrepancies()
@@ -218,7 +224,7 @@ HALVED: dict[str, tuple[str, dict[str, Any], Adjacency]] = {
 def forget_plans() -> None:
     """Forget what was planned before a function was changed."""
     planning._plan.cache_clear()
-    request_acts._prepare_again.cache_clear()
+    acts._prepare_again.cache_clear()
 
 
 @pytest.mark.parametrize("what", list(HALVED))
@@ -253,26 +259,25 @@ def test_a_charge_that_states_another_mechanism_than_was_asked_is_found(
     world: World, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
     """Each of them is less noise, or noise for something else, at a price that its integers bear out."""
-    written = charges.charge_payload
+    written = charges.state_charge
 
-    def misstate(release_id: str, prepared: Any, answer: str, moment: str) -> dict[str, Any]:
-        payload = written(release_id, prepared, answer, moment)
-        xtx, *rest = payload["mechanism"]
-        if change == "pairs":  # the cost would stay as it is, as if pairs weighed √2 in the bound of a box
-            payload["mechanism"] = [xtx | {"scales": [xtx["scales"][0], str(int(xtx["scales"][0]) * 8 // 10)]}, *rest]
-        elif change == "copies":
-            payload["mechanism"] = [part | {"copies": 2} for part in payload["mechanism"]]
-        elif change == "statistic":
-            payload["mechanism"] = [xtx, *({**part, "statistic": "yty"} for part in rest)]
-        elif change == "law":
-            payload["mechanism"] = [xtx | {"distribution": "discrete_laplace", "norm": "L1"}, *rest]
-        elif change == "order":
-            payload["mechanism"] = [*rest, xtx]
-        elif change == "curvature":
-            payload["curvature"] = "1"
-        return payload
+    def misstate(*given: Any) -> Charge:
+        charge = written(*given)
+        xtx, *rest = charge.mechanism
+        pairs = (xtx.scales[0], str(int(xtx.scales[0]) * 8 // 10))
+        laplace = {"distribution": Distribution.DISCRETE_LAPLACE, "norm": "L1"}
+        misstated: dict[str, dict[str, Any]] = {
+            # The cost would stay as it is, as if pairs weighed √2 in the bound of a box.
+            "pairs": {"mechanism": (xtx.model_copy(update={"scales": pairs}), *rest)},
+            "copies": {"mechanism": tuple(part.model_copy(update={"copies": 2}) for part in charge.mechanism)},
+            "statistic": {"mechanism": (xtx, *(part.model_copy(update={"statistic": "yty"}) for part in rest))},
+            "law": {"mechanism": (xtx.model_copy(update=laplace), *rest)},
+            "order": {"mechanism": (*rest, xtx)},
+            "curvature": {"curvature": "1"},
+        }
+        return charge.model_copy(update=misstated.get(change, {}))
 
-    monkeypatch.setattr(publisher, "charge_payload", misstate)
+    monkeypatch.setattr(publisher, "state_charge", misstate)
     monkeypatch.setattr(audit, "_is_charged_right", lambda *_: True)
     monkeypatch.setattr(audit, "agrees_with_charge", lambda *_: True)
     if change == "request":  # one from which no sensitivity follows

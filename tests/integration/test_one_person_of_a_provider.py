@@ -10,8 +10,8 @@ from issuers import NOW, Documents, T, claims, provider, providers, sign
 from pydantic import ValidationError
 from support import TERMS, Api, World, body, open_world, problem
 
+from curator_service.entries.base import REGISTER
 from curator_service.identity.oidc.providers import IdentityProviders
-from curator_service.ledger.chain.verification import REGISTER
 
 RAISE = {"limit": {"mu": 2.0}, "reason": "more"}
 RELEASES = "/v1/datasets/cohort/releases"

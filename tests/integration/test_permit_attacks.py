@@ -13,6 +13,7 @@ from test_seal_and_recovery import account_for, restore
 
 from analyst_client.admin import command as admin_command
 from curator_service.backup import write_backup
+from curator_service.entries.terms import Permit
 from curator_service.identity.policy import Role
 from curator_service.kit.clock import timestamp
 from curator_service.privacy.accountant import Price
@@ -348,11 +349,11 @@ class TestSecondPerson:
         permit = world.permit(people=["ada"])
         last = world.entries()[-1]
         members = ("permit", "version", "project", "datasets", "purpose", "legal_basis", "conditions", "expires_at")
-        said = {name: last[name] for name in members} | {"reason": "x", "time": last["time"], "actor": last["actor"]}
+        said = {name: last[name] for name in (*members, "time", "actor")} | {"reason": "x"}
         (ben,) = world.sql("SELECT id FROM principals WHERE name = 'ben'")[0]
         with world.curator.ledger.unit() as ledger:
             head = ledger.next("town")
-            ledger.record(head, "permit", 0, said | {"people": last["people"] | {ben: "ben"}, "approved_by": ben})
+            ledger.record(head, Permit(**said, people=last["people"] | {ben: "ben"}, approved_by=ben), 0)
         found = world.curator.ledger.verify("town")
         assert (found.bad_sequence, found.reason) == (
             last["sequence"] + 1, "a permit was granted or widened without a second person",

@@ -1,18 +1,17 @@
 """Permits bind charges: who, what of, how much and until when, decided where the money is counted."""
 
-import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from entry_examples import read as read_entry
 from scenes import Gate, assert_sound, await_job, kinds
 from support import ADMIN, TERMS, World, body, make_rows, open_world, problem
 
+from curator_service.entries.account import Share
 from curator_service.identity.policy import Role
 from curator_service.kit.clock import timestamp
-from curator_service.ledger.accounts.unit_of_work import Permission
-from curator_service.ledger.chain.verification import Share, is_wider
 
 RELEASES = "/v1/datasets/cohort/releases"
 ASYNC = {"Prefer": "respond-async"}
@@ -339,10 +338,10 @@ def test_what_is_wider_is_what_lets_anybody_do_more() -> None:
         {"limit": 11}, {"limit": None}, {"expires_at": "2028"}, {"expires_at": ""},
         {"people": frozenset({"a", "c"})}, {"datasets": frozenset({"x", "y"})},
     ):  # fmt: skip
-        assert is_wider(held, Share(**{**_members(held), **change})), change
+        assert Share(**{**_members(held), **change}).is_wider_than(held), change
     for change in ({"limit": 9}, {"expires_at": "2026"}, {"people": frozenset()}, {"datasets": frozenset()}, {}):
-        assert not is_wider(held, Share(**{**_members(held), **change})), change
-    assert is_wider(None, held)
+        assert not Share(**{**_members(held), **change}).is_wider_than(held), change
+    assert held.is_wider_than(None)
 
 
 def _members(share: Share) -> dict[str, Any]:
@@ -351,7 +350,7 @@ def _members(share: Share) -> dict[str, Any]:
 
 def test_an_entry_reads_back_as_the_permission_that_it_is(world: World) -> None:
     world.permit(limit={"mu": 0.1})
-    read = Permission.read(json.loads(json.dumps(world.entries()[-1])))
+    read = read_entry(world.entries()[-1]).said.share
     assert (read.limit, read.expires_at, read.datasets) == (10**10, "2099-01-01T00:00:00Z", frozenset({"cohort"}))
 
 

@@ -8,8 +8,8 @@ from support import TERMS, World, problem
 
 from curator_service.app import _ending
 from curator_service.approvals.service import DAYS_OPEN, MADE_PER_DAY_MAX, OPEN_MAX
+from curator_service.entries.base import REGISTER
 from curator_service.identity.policy import Role
-from curator_service.ledger.chain.verification import REGISTER
 
 LIMITS = "/v1/admin/populations/town/limits"
 RAISE = {"limit": {"mu": 2.0}, "reason": "more"}

@@ -284,7 +284,7 @@ def steps(rows: dict[str, str], *places: str, call: int = 1) -> list[Any]:
 AT_ONCE = (
     "releases.preparation.perturb",
     "releases.publisher.render_answer",
-    "releases.publisher.charge_payload",
+    "releases.publisher.state_charge",
     "kinds.gram.kind.flatten",
     "ledger.repository.move",
     "ledger.repository.move_share",

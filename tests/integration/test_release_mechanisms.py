@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from entry_examples import read
 from support import CountingNoise, World, body, make_rows, open_population, open_world, problem
 
 from curator_service.kinds.gram import kind as gram
@@ -60,7 +61,7 @@ def test_a_charge_is_what_its_own_integers_cost(hospital: World, accountant: str
     released = buy(hospital, accountant, request, f"{accountant}-{kind[:4]}-{kind[-4:]}")
     receipt = released["receipt"]
     assert (
-        recompute_cost(KINDS, receipt, ACCOUNTANTS[accountant])
+        recompute_cost(KINDS, read(receipt).said, ACCOUNTANTS[accountant])
         == int(receipt["units"])
         == int(released["cost"]["units"])
     )
@@ -83,7 +84,7 @@ def test_pure_epsilon_adds_up_exactly(hospital: World) -> None:
 def test_an_entry_can_be_accounted_for_in_every_notion(hospital: World) -> None:
     released = buy(hospital, "gdp", LAPLACE | {"price": {"epsilon": 0.3}}, "views")
     pure, zcdp, gdp = (
-        recompute_cost(KINDS, released["receipt"], ACCOUNTANTS[name]) for name in ("pure", "zcdp", "gdp")
+        recompute_cost(KINDS, read(released["receipt"]).said, ACCOUNTANTS[name]) for name in ("pure", "zcdp", "gdp")
     )
     assert pure <= 0.3 * 10**12
     assert 0 < zcdp <= 0.3**2 / 2 * 10**12

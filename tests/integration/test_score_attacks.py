@@ -18,7 +18,7 @@ from curator_service.kinds.marginals import kind as marginals_kind
 from curator_service.kinds.registry import KINDS
 from curator_service.kinds.score import kind as score_kind
 from curator_service.privacy.adjacency import Adjacency
-from curator_service.releases import request_acts
+from curator_service.releases import acts
 from curator_service.releases.response_time import pass_duration_s
 
 QUOTES, RELEASES = "/v1/datasets/cohort/quotes", "/v1/datasets/cohort/releases"
@@ -211,7 +211,7 @@ def test_a_charge_for_half_of_its_sensitivity_is_found(
 
     def forget() -> None:
         planning._plan.cache_clear()
-        request_acts._prepare_again.cache_clear()
+        acts._prepare_again.cache_clear()
 
     with open_world(tmp_path, adjacency=adjacency) as world:
         right = request | {"fresh": True}

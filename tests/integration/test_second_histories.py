@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import scenes
+from entry_examples import EXAMPLES, PLACE, read
 from scenes import BUDGET_OF, RELEASES, RESERVATIONS, assert_sound, box, checkpoint_of, seen
 from support import ADMIN, Price, World, client_of, open_world
 from typer.testing import CliRunner, Result
@@ -21,9 +22,8 @@ from analyst_client.errors import LedgerRestoredWarning
 from curator_service.backup import read_backup, write_backup
 from curator_service.cli.main import app as cli
 from curator_service.container import make_curator
-from curator_service.ledger.chain import verification
-from curator_service.ledger.chain.verification import AccountState
-from curator_service.ledger.response_models import ReconcileEntry
+from curator_service.entries.account import Account, Unfounded
+from curator_service.entries.base import Entry
 from curator_service.settings import Settings
 
 Release = dict[str, Any]
@@ -149,7 +149,7 @@ def test_a_second_history_is_counted_by_its_chain_to_the_unit(used: World, ancho
     after = used.account()
     assert (after.limit, after.highest_limit, after.pending) == (before.limit, max(before.limit, limit_of(theirs)), 0)
     (entry,) = (one for one in used.entries() if one["kind"] == "reconcile")
-    ReconcileEntry.model_validate(entry)
+    read(entry)
     ids = {principal.name: principal.id for principal in used.curator.identity.list_principals()}
     assert (entry["actor"], entry["approved_by"], entry["units"]) == (ids["root"], ids["rita"], str(units(*theirs)))
     assert {charge["actor"]: int(charge["units"]) for charge in entry["charges"]} == {
@@ -391,22 +391,32 @@ CHARGE = {"month": "2026-03", "actor": "prn_a", "permit": "prm_a", "project": ""
 COUNTED = {"actor": "prn_a", "approved_by": "prn_b", "charges": [CHARGE | {"count": "2", "units": "5"}]}
 
 
+def count(change: dict[str, Any]) -> Account:
+    """Return the account after an entry that takes over a second history."""
+    told = EXAMPLES["reconcile"].payload | COUNTED | {"history": {"after": "1", "entries": []}} | change
+    account = Account(limit=9, sequence=1)
+    Entry.read(PLACE | {"epoch": 2} | told).move(account)
+    return account
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
         ({"approved_by": "prn_a"}, "without a second person"),
         ({"charges": []}, "another amount"),
-        (
-            {"charges": [CHARGE | {"count": "1", "units": "7"}, CHARGE | {"count": "1", "units": "-2"}]},
-            "another amount",
-        ),
+        ({"charges": [CHARGE | {"count": "1", "units": "7"}]}, "another amount"),
+        ({"charges": [CHARGE | {"count": "1", "units": "5"}, CHARGE | {"count": "1", "units": "0"}]}, "another amount"),
         ({"charges": [CHARGE | {"count": "0", "units": "5"}]}, "another amount"),
     ],
 )
 def test_a_signed_entry_that_counts_otherwise_does_not_hold(change: dict[str, Any], reason: str) -> None:
     """Whoever has the key can sign it; whoever verifies the chain is told."""
-    state = AccountState()
-    verification._count_history(COUNTED, 5, state)
-    assert list(state.spending.values()) == [(2, 5)]
-    with pytest.raises(verification._Bad, match=reason):
-        verification._count_history(COUNTED | change, 5, AccountState())
+    assert list(count({}).spending.values()) == [(2, 5)]
+    with pytest.raises(Unfounded, match=reason):
+        count(change)
+
+
+def test_no_amount_of_a_second_history_is_below_zero() -> None:
+    charges = [CHARGE | {"count": "1", "units": "7"}, CHARGE | {"count": "1", "units": "-2"}]
+    with pytest.raises(ValueError, match="units"):
+        count({"charges": charges})

@@ -34,9 +34,10 @@ from curator_service.cli.main import app
 from curator_service.container import make_curator
 from curator_service.datasets import repository as datasets
 from curator_service.datasets.visibility import collection_of
+from curator_service.entries.account import GENESIS
 from curator_service.identity.policy import Role
 from curator_service.kinds.registry import KINDS
-from curator_service.ledger.chain.entries import GENESIS, canonical, entry_hash
+from curator_service.ledger.chain.entries import canonical, entry_hash
 from curator_service.ledger.trust.recovery import reconcile
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency

@@ -9,9 +9,9 @@ from issuers import ISSUER, NOW, Documents, T, claims, providers, sign, visa
 from support import Api, World, body, open_world, problem
 
 from curator_service.container import make_curator
+from curator_service.entries.base import REGISTER
 from curator_service.identity.policy import Role
 from curator_service.identity.service import IdentityError
-from curator_service.ledger.chain.verification import REGISTER
 
 RELEASES = "/v1/datasets/cohort/releases"
 VISA = "https://ega.example/D1"

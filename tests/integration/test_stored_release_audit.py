@@ -13,6 +13,7 @@ from scenes import RELEASES, box, register_private
 from support import World, open_world
 
 from curator_service.datasets.repository import list_datasets
+from curator_service.entries.base import Event
 from curator_service.kinds import designs
 from curator_service.ledger.accounts.unit_of_work import Ledger, Trust
 from curator_service.ledger.chain.entries import Receipt
@@ -108,17 +109,19 @@ def test_a_block_that_names_no_release_that_it_is_cut_out_of_is_found(
         named = derive(world, key="other")["id"]
     elif source == "other rows":
         named = api.post(RELEASES, json=WIDE | {"rows": {"map": "ball"}}, key="other").json()["id"]
-    honest_payload, honest_answer = publisher.derive_payload, publisher.render_derived
+    honest_payload, honest_answer = publisher.state_derived, publisher.render_derived
 
     def forged(release_id: str, *arguments: Any) -> Any:
-        return honest_payload(release_id, *arguments) | {"source": release_id if source == "itself" else named}
+        return honest_payload(release_id, *arguments).model_copy(
+            update={"source": release_id if source == "itself" else named}
+        )
 
     def rendered(release_id: str, *arguments: Any) -> str:
         content = json.loads(honest_answer(release_id, *arguments))
         content["derived_from"] = release_id if source == "itself" else named
         return json.dumps(content, separators=(",", ":"))
 
-    monkeypatch.setattr(publisher, "derive_payload", forged)
+    monkeypatch.setattr(publisher, "state_derived", forged)
     monkeypatch.setattr(publisher, "render_derived", rendered)
     block = derive(world, NARROW | {"features": ["age"]})
     assert world.discrepancies() == [f"the source of {block['id']}"]
@@ -136,10 +139,12 @@ def test_a_block_of_what_another_one_bought_for_himself_is_found(world: World, m
     address = register_private(world, "ada", "ben")
     at = f"{address}/releases"
     bens = world.api("ben").post(at, json=WIDE, key="source").json()["id"]
-    honest_payload = publisher.derive_payload
+    honest_payload = publisher.state_derived
     derive(world, at=at, key="mine")
     assert world.discrepancies() == []
-    monkeypatch.setattr(publisher, "derive_payload", lambda *given: honest_payload(*given) | {"source": bens})
+    monkeypatch.setattr(
+        publisher, "state_derived", lambda *given: honest_payload(*given).model_copy(update={"source": bens})
+    )
     rewrite(monkeypatch, "render_derived", lambda answer: answer.update(derived_from=bens))
     block = derive(world, NARROW | {"features": ["sex"]}, at=at, key="his")
     assert world.discrepancies() == [f"the source of {block['id']}"]
@@ -212,12 +217,9 @@ def test_a_derived_answer_that_was_charged_is_found(world: World, monkeypatch: p
     """What is cut out of a release was paid for with it."""
     note = Ledger.note
 
-    def charged(self: Ledger, population: str, kind: str, payload: dict[str, Any]) -> Receipt:
-        return (
-            self.record(self.next(population), kind, 5, payload)
-            if kind == "derive"
-            else note(self, population, kind, payload)
-        )
+    def charged(self: Ledger, population: str, event: Event) -> Receipt:
+        is_free = event.kind == "derive"
+        return self.record(self.next(population), event, 5) if is_free else note(self, population, event)
 
     monkeypatch.setattr(Ledger, "note", charged)
     place = derive(world)["receipt"]["sequence"]
@@ -336,11 +338,11 @@ def test_a_charge_that_stands_before_its_dataset_is_found(world: World, monkeypa
     """Whoever sells answers of rows that nobody has registered may register them afterwards."""
     honest, kept = Ledger.note, []
 
-    def note(self: Ledger, population: str, kind: str, payload: dict[str, Any]) -> Receipt:
-        if kind == "dataset":
-            kept.append(payload)
-            payload = payload | {"snapshot": "0" * 64}
-        return honest(self, population, kind, payload)
+    def note(self: Ledger, population: str, event: Event) -> Receipt:
+        if event.kind == "dataset":
+            kept.append(event)
+            event = event.model_copy(update={"snapshot": "0" * 64})
+        return honest(self, population, event)
 
     with monkeypatch.context() as forging:
         forging.setattr(Ledger, "note", note)
@@ -350,7 +352,7 @@ def test_a_charge_that_stands_before_its_dataset_is_found(world: World, monkeypa
         sold = world.api().post(f"{register_private(world, 'ada')}/releases", json=NARROW, key="k").json()
     assert f"the dataset of sequence {sold['receipt']['sequence']}" in world.discrepancies()
     with world.curator.ledger.unit() as ledger:
-        late = ledger.note("town", "dataset", kept[0])
+        late = ledger.note("town", kept[0])
     assert world.discrepancies() == [
         f"the dataset of sequence {sold['receipt']['sequence']}",
         # Only the first entry of a dataset is a registration.
@@ -362,9 +364,9 @@ def test_an_answer_of_another_dataset_than_its_entry_s_is_found(world: World, mo
     register_private(world, "ada")
     with world.curator.database.read() as connection:
         other = next(d for d in list_datasets(connection, granted_to=None) if d.name == "private")
-    honest = publisher.charge_payload
+    honest = publisher.state_charge
     named = {"dataset": other.name, "snapshot": other.commitment}
-    monkeypatch.setattr(publisher, "charge_payload", lambda *given: honest(*given) | named)
+    monkeypatch.setattr(publisher, "state_charge", lambda *given: honest(*given).model_copy(update=named))
     found = world.api().post(RELEASES, json=NARROW, key="k").json()["id"]
     assert world.discrepancies() == [found]
 

@@ -12,7 +12,8 @@ from scenes import RELEASES, another_worker, box
 from support import Price, World, open_world, problem, service_url
 
 from curator_service.container import make_curator
-from curator_service.ledger.chain.entries import GENESIS, Checkpoint, SignedCheckpoint, canonical, entry_hash
+from curator_service.entries.account import GENESIS
+from curator_service.ledger.chain.entries import Checkpoint, SignedCheckpoint, canonical, entry_hash
 from curator_service.ledger.trust.recovery import SET_ASIDE, Reconciliation, ReconciliationError, reconcile
 
 Row = tuple[int, str, str, str]

@@ -11,13 +11,13 @@ import pytest
 from dashboard_worlds import Person
 from support import TERMS, World, problem
 
+from curator_service.entries.base import REGISTER
 from curator_service.identity import service as identity_service
 from curator_service.identity.policy import Role
 from curator_service.identity.repository import Principal, TokenRecord
 from curator_service.identity.service import IdentityError
 from curator_service.identity.tokens import derive_token
 from curator_service.kit.idempotency import id_of_request
-from curator_service.ledger.chain.verification import REGISTER
 
 ASKED = TERMS | {"people": ["puppet"]}
 RAISE = {"limit": {"mu": 2.0}, "reason": "more"}

@@ -9,16 +9,16 @@ there makes no simulation due.
 
 import argparse
 import hashlib
-import io
 import re
 import subprocess
 import sys
 import tempfile
 import time
-import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
+
+from audit.code import read_code
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "simulations.md"
@@ -37,27 +37,6 @@ CODE = (
 """Folders that simulations run, beside the modules of `bench` that they import."""
 _OF_BENCH = re.compile(r"^\s*(?:from|import) (bench\.\w+)", re.MULTILINE)
 _LINE = re.compile(r"^Digest of the simulated code \(SHA-256\): `([0-9a-f]{64})`$", re.MULTILINE)
-_LEFT_OUT = {tokenize.COMMENT, tokenize.NL, tokenize.ENCODING, tokenize.ENDMARKER}
-_BEGINS = {tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
-
-
-def read_code(text: str) -> str:
-    """Return a module's text without comments, blank lines and docstrings.
-
-    Examples
-    --------
-    >>> read_code('def one():\\n    "Return one."\\n    return 1  # of all\\n')
-    'def\\x00one\\x00(\\x00)\\x00:\\x00return\\x001'
-    """
-    tokens = [one for one in tokenize.generate_tokens(io.StringIO(text).readline) if one.type not in _LEFT_OUT]
-    kept, before = [], tokenize.NEWLINE
-    for i, one in enumerate(tokens):
-        follows = tokens[i + 1].type if i + 1 < len(tokens) else tokenize.NEWLINE
-        is_said = one.type == tokenize.STRING and before in _BEGINS and follows == tokenize.NEWLINE
-        if not is_said and one.string.strip():
-            kept.append(one.string)
-        before = one.type
-    return "\0".join(kept)
 
 
 def list_files() -> list[Path]:

@@ -8,10 +8,12 @@ from fastapi import APIRouter, Response
 
 from curator_service.dashboard import repository
 from curator_service.dashboard.page import PageContext, page
+from curator_service.entries.account import GENESIS
+from curator_service.entries.base import KINDS, Units
 from curator_service.identity.policy import Action
 from curator_service.kit.names import NAME
 from curator_service.kit.problems import NotFound
-from curator_service.ledger.chain.entries import GENESIS, Receipt, StoredEntry, entry_hash
+from curator_service.ledger.chain.entries import Receipt, StoredEntry, entry_hash
 from curator_service.ledger.chain.signing import SigningError
 from curator_service.ledger.repository import Population, find_entry
 from curator_service.ledger.response_models import AmountModel
@@ -19,23 +21,7 @@ from curator_service.ledger.service import LedgerService
 
 router = APIRouter(prefix="/admin")
 PAGE = 50
-KINDS = {
-    "open": "the population was opened",
-    "dataset": "a dataset was registered, renewed or ended",
-    "reserve": "an amount is held",
-    "charge": "a release was charged",
-    "void": "what was held was given back",
-    "derive": "an answer was cut out of a stored one",
-    "limit": "a limit was set",
-    "permit": "a permit was granted, changed or ended",
-    "key": "a key signs from here on",
-    "refusal": "rows like another population's were refused",
-    "confirmation": "two people say that such rows are of others",
-    "reconcile": "the ledger was reconciled after a restore",
-    "unreadable": "its text is no entry",
-}
-SPENDING = frozenset({"charge", "reserve", "void", "open", "limit", "reconcile"})
-"""Kinds whose `units` are an amount."""
+UNREADABLE = "its text is no entry"
 ABOUT = ("dataset", "project", "reason", "reservation", "signing_key")
 """Members that say what an entry is about: the first that it has."""
 ACCOUNT = ("limit", "posted", "pending")
@@ -112,7 +98,7 @@ def show_chain(context: PageContext, name: str) -> Response:
         population=population,
         entries=[make_shown(population, entry, payload, names) for entry, payload in found],
         asked=asked,
-        kinds=KINDS,
+        kinds={name: kind.meaning for name, kind in KINDS.items() if kind.in_populations},
         names=sorted(names.values()),
         following=following,
         is_first=before > population.sequence,
@@ -159,10 +145,12 @@ def list_names(context: PageContext) -> dict[str, str]:
 def make_shown(population: Population, entry: StoredEntry, payload: dict[str, Any], names: dict[str, str]) -> Shown:
     """Return what is shown of an entry."""
     kind, actor, approver = payload["kind"], payload["actor"], payload.get("approved_by", "")
-    amount = AmountModel.of(population.view(_whole(payload["units"]))) if kind in SPENDING else None
+    declared = KINDS.get(kind)
+    has_amount = declared is not None and declared.amounts is not Units.NONE
+    amount = AmountModel.of(population.view(_whole(payload["units"]))) if has_amount else None
     about = next((payload[name] for name in ABOUT if payload.get(name)), "")
     people = names.get(actor, actor), names.get(approver, approver)
-    return Shown(entry.sequence, payload, KINDS.get(kind, kind), amount, about, *people)
+    return Shown(entry.sequence, payload, UNREADABLE if declared is None else declared.meaning, amount, about, *people)
 
 
 def check_entry(

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from curator_service.dashboard.page import PageContext
+from curator_service.entries.account import Share
 from curator_service.identity.policy import Action, Objects
 from curator_service.kit.clock import timestamp
-from curator_service.ledger.chain.verification import Share
 from curator_service.ledger.repository import Population, find_share, list_shares
 from curator_service.ledger.response_models import AmountModel
 from curator_service.permits.repository import Permit

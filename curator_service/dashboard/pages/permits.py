@@ -14,9 +14,10 @@ from curator_service.dashboard.page import PageContext, add_form, list_faults, p
 from curator_service.dashboard.pages.ledger import list_names, make_shown
 from curator_service.dashboard.pages.parts import NOTIONS, moment_of, parts_of, read_price, state_of
 from curator_service.datasets.service import DatasetService
+from curator_service.entries.rules import RULES, read_rules
+from curator_service.entries.terms import PERMIT
 from curator_service.identity.policy import Action, Objects, Role
 from curator_service.kit.problems import Problem
-from curator_service.ledger.chain.verification import PERMIT
 from curator_service.ledger.repository import Population
 from curator_service.ledger.service import LedgerService
 from curator_service.permits import acts
@@ -117,6 +118,7 @@ def _show(context: PageContext, permit: Permit, problem: Problem | None = None) 
         "permit.html",
         200 if problem is None else int(problem.status),
         permit=PermitAnswer.of(permit),
+        rules=read_rules(permit.terms.rules).values(),
         state=state_of(permit, moment_of(context)),
         now=moment_of(context),
         parts=parts_of(context, permit, populations),
@@ -145,6 +147,7 @@ def _show_form(
         datasets=[dataset.name for dataset in visible if not dataset.is_retired][:200],
         people=people[:200],
         faults=[] if problem is None else list_faults(problem),
+        rules=RULES.values(),
     )
 
 
@@ -154,6 +157,7 @@ def _entered_of(permit: Permit) -> dict[str, str]:
     entered = {name: getattr(terms, name) for name in ("project", "purpose", "legal_basis", "conditions")}
     entered |= {"people": "\n".join(terms.people), "datasets": "\n".join(terms.datasets)}
     entered |= {"expires_at": (terms.expires_at or "").removesuffix("Z"), "notion": ""}
+    entered |= {f"rule_{name}": rule.text for name, rule in read_rules(terms.rules).items()}
     if price is not None:
         stated = price.model_dump()
         entered |= {name: repr(value) for name, value in stated.items()}
@@ -220,7 +224,17 @@ def _read_request(context: PageContext) -> dict[str, Any]:
     asked |= {"reason": context.text("reason"), "limit": read_price(context)}
     ends = context.text("expires_at")
     asked["expires_at"] = f"{ends if ends.count(':') != 1 else ends + ':00'}Z" if ends else None
+    written = {name: context.text(f"rule_{name}") for name in RULES}
+    asked["rules"] = {name: _read_rule(name, text) for name, text in written.items() if text}
     return asked
+
+
+def _read_rule(name: str, text: str) -> Any:
+    """Return a rule as a body has it; of a text that is none the text, which is refused with its place."""
+    try:
+        return RULES[name].of_text(text).root
+    except ValueError:
+        return text
 
 
 add_form(

@@ -13,9 +13,9 @@ from curator_service.approvals.service import ApprovalService, is_replacement
 from curator_service.dashboard.page import SEEN, PageContext, add_form, go_to, list_faults, page, refuse
 from curator_service.dashboard.pages.ledger import list_names
 from curator_service.dashboard.pages.parts import read_price
+from curator_service.entries.terms import PERMIT
 from curator_service.identity.policy import Action
 from curator_service.kit.problems import NotFound, Problem
-from curator_service.ledger.chain.verification import PERMIT
 from curator_service.ledger.repository import Population
 from curator_service.ledger.response_models import AmountModel
 from curator_service.ledger.service import LedgerService
@@ -25,7 +25,7 @@ DECIDED = 50
 WAITING = frozenset({OPEN, UNATTESTED})
 UNSAID = "the register does not say that this was asked so: refuse it"
 NOTIONS = (("ε", "epsilon"), ("µ", "mu"), ("ρ", "rho"))
-TERMS = ("project", "people", "datasets", "purpose", "legal_basis", "conditions", "limit", "expires_at")
+TERMS = ("project", "people", "datasets", "purpose", "legal_basis", "conditions", "limit", "expires_at", "rules")
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,5 +222,9 @@ def _write(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(value)
     if isinstance(value, dict):
-        return ", ".join(f"{name} = {number!r}" for name, number in value.items() if number is not None)
+        return ", ".join(f"{name} = {_write_member(one)}" for name, one in value.items() if one is not None)
     return "" if value is None else str(value)
+
+
+def _write_member(value: Any) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list) else repr(value)

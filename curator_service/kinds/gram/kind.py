@@ -1,7 +1,6 @@
 """The kind ``gram``: noisy sufficient statistics, one release for every regression on its columns."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -145,13 +144,13 @@ class Gram(ReleaseKind[GramRequest, GramPlan, GramListing]):
         """Return standard deviations by statistic; XᵀX has one on its diagonal and one off it."""
         return _state_noise(parts)
 
-    def state_joint(self, joint: JointBound | None) -> dict[str, str]:
+    def state_joint(self, joint: JointBound | None) -> str | None:
         """Return the constant of the joint bound."""
-        return {"curvature": str(joint.constant)} if isinstance(joint, GramJointBound) else {}
+        return str(joint.constant) if isinstance(joint, GramJointBound) else None
 
-    def read_joint(self, entry: Mapping[str, Any]) -> GramJointBound | None:
+    def read_joint(self, constant: str | None) -> GramJointBound | None:
         """Read the constant of the joint bound."""
-        return GramJointBound(Fraction(entry["curvature"])) if "curvature" in entry else None
+        return None if constant is None else GramJointBound(Fraction(constant))
 
 
 def _design(dataset: Dataset, request: GramRequest) -> tuple[tuple[Feature, ...], tuple[Column, ...], Design]:

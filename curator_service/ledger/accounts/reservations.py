@@ -1,12 +1,12 @@
 """Queries of reservations: amounts that analysts or jobs hold. Whoever changes one holds its account."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from sqlalchemy import BigInteger, bindparam, delete, exists, func, insert, or_, select, update
 
+from curator_service.entries.account import FOR_EVER
+from curator_service.entries.amounts import Reserve
 from curator_service.kit.db import Connection, InsertIfAbsent, Statement
-from curator_service.ledger.chain.verification import FOR_EVER
 from curator_service.ledger.models import ReservationRow, ShareRow, WorkerRow
 
 JOB, RESERVATION = "job_", "res_"
@@ -259,14 +259,14 @@ def retire_worker(connection: Connection, worker: str) -> None:
     _RETIRE.execute(connection, worker=worker)
 
 
-def payload_of(reservation: Reservation) -> dict[str, Any]:
-    """Return a reservation as the payload of its ledger entry."""
-    payload = {"reservation": reservation.id, "actor": reservation.principal_id, "time": reservation.created_at}
-    payload["permit"] = reservation.permit_id
-    if reservation.project:
-        payload["project"] = reservation.project
-    if reservation.drawn_from is not None:
-        payload["from"] = reservation.drawn_from
-    if reservation.expires_at:
-        payload["expires_at"] = reservation.expires_at
-    return payload
+def entry_of(reservation: Reservation) -> Reserve:
+    """Return what the ledger's entry says of a reservation."""
+    return Reserve(
+        reservation=reservation.id,
+        actor=reservation.principal_id,
+        time=reservation.created_at,
+        permit=reservation.permit_id,
+        project=reservation.project or None,
+        drawn_from=reservation.drawn_from,
+        expires_at=reservation.expires_at or None,
+    )

@@ -1,19 +1,24 @@
 """The ledger of one unit of work: what may happen to an account, and the entry of each step."""
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TypedDict
 
+from pydantic_core import from_json
+
+from curator_service.entries.account import EPOCH_FIRST, GENESIS
+from curator_service.entries.amounts import Charge, Void
+from curator_service.entries.base import FORMAT, REGISTER, Entry, Event, Place
+from curator_service.entries.rules import Asked, find_broken
+from curator_service.entries.terms import Key, Open
+from curator_service.entries.told import Registration, Told
 from curator_service.kit.db import Connection
 from curator_service.ledger import repository
 from curator_service.ledger.accounts import reservations
 from curator_service.ledger.accounts.reservations import Reservation
-from curator_service.ledger.chain.attestation import Holds, list_attested
+from curator_service.ledger.chain.attestation import Holds, is_attested
 from curator_service.ledger.chain.entries import (
-    EPOCH_FIRST,
-    FORMAT,
-    GENESIS,
     Checkpoint,
     Receipt,
     SignedCheckpoint,
@@ -22,7 +27,6 @@ from curator_service.ledger.chain.entries import (
     entry_hash,
 )
 from curator_service.ledger.chain.signing import Signer
-from curator_service.ledger.chain.verification import FOR_EVER, PERMIT, REGISTER, Charged
 from curator_service.ledger.repository import Head, Population
 from curator_service.ledger.trust.anchor import Anchor
 from curator_service.privacy.accountant import GDP
@@ -47,10 +51,17 @@ class Payer:
     reservation_id: str | None = None
 
     @property
-    def payload(self) -> dict[str, str]:
+    def stated(self) -> "StatedPayer":
         """What the ledger's entry says of it."""
-        project = {"project": self.project} if self.project else {}
-        return {"actor": self.principal_id, "permit": self.permit_id, **project}
+        return {"actor": self.principal_id, "permit": self.permit_id, "project": self.project or None}
+
+
+class StatedPayer(TypedDict):
+    """Members of an entry by which it names who pays."""
+
+    actor: str
+    permit: str
+    project: str | None
 
 
 class Ledger:
@@ -139,7 +150,7 @@ class Ledger:
             reservation, sequence=head.sequence, details=reservation.details if details is None else details
         )
         reservations.insert_reservation(self.connection, stored)
-        return self.record(head, "reserve", reservation.units, reservations.payload_of(reservation))
+        return self.record(head, reservations.entry_of(reservation), reservation.units)
 
     def post(self, reservation: Reservation, moment: str) -> Head:
         """Turn what a job holds into a charge: only while its reservation is open and its permit lasts, never twice."""
@@ -157,45 +168,48 @@ class Ledger:
         if current is None or not reservations.close_reservation(self.connection, reservation.id, outcome):
             raise Refused
         left = current.units - current.drawn
-        payload = {"reservation": current.id, "actor": actor, "holder": current.principal_id, "time": moment}
-        payload |= {"outcome": outcome, "permit": current.permit_id}
-        payload |= {"project": current.project} if current.project else {}
-        drawn_from = current.drawn_from
+        drawn_from, to = current.drawn_from, None
         if drawn_from is not None and reservations.draw(self.connection, drawn_from, current.principal_id, -left):
-            payload["to"] = drawn_from
+            to = drawn_from
             head = self.next(current.population)
         else:
             head = self._take(current.population, posted=0, pending=-left)
             repository.give_back_share(self.connection, current.population, current.permit_id, left)
             if drawn_from is not None:
                 reservations.undraw(self.connection, drawn_from, left)
-        return self.record(head, "void", left, payload)
+        void = Void(
+            **_payer(current).stated | {"actor": actor},
+            reservation=current.id,
+            holder=current.principal_id,
+            time=moment,
+            outcome=outcome,
+            to=to,
+        )
+        return self.record(head, void, left)
 
     def next(self, population: str) -> Head:
         """Take the next sequence without moving an amount."""
         return self._take(population, posted=0, pending=0)
 
-    def note(self, population: str, kind: str, payload: Mapping[str, Any]) -> Receipt:
+    def note(self, population: str, event: Event) -> Receipt:
         """Append an entry that charges nothing."""
-        return self.record(self.next(population), kind, 0, payload)
+        return self.record(self.next(population), event, 0)
 
-    def act(self, kind: str, payload: Mapping[str, Any]) -> list[Receipt]:
+    def act(self, event: Event) -> list[Receipt]:
         """Append an act of the curator to the register, which the first one opens; other accounts are locked before.
 
         Parameters
         ----------
-        kind : str
-            One of `verification.ACTS`.
-        payload : mapping
-            Who did it (`actor`), when (`time`), and what; never a secret.
+        event : Event
+            Never with a secret.
 
         Returns
         -------
         list of Receipt
             To be anchored, in this order, when the unit of work is committed.
         """
-        opening = self.open_register(payload["time"])
-        return [*opening, self.note(REGISTER, kind, payload)]
+        opening = self.open_register(event.time)
+        return [*opening, self.note(REGISTER, event)]
 
     def open_register(self, moment: str, *, above: int = 0) -> list[Receipt]:
         """Begin the register, where there is none: in an epoch above every one that was seen of a lost one."""
@@ -220,11 +234,10 @@ class Ledger:
         )
         if not repository.insert_population(self.connection, account):
             return []  # another unit of work has just begun it
-        terms = {"adjacency": account.adjacency.value, "accountant": account.accountant.name, "delta": repr(0.0)}
         head = Head(REGISTER, 1, GENESIS, epoch, 0, 0, 0)
-        return [self.record(head, "open", 0, {**terms, "actor": "curator", "time": moment})]
+        return [self.record(head, opening_of(account, actor="curator", time=moment), 0)]
 
-    def record(self, head: Head, kind: str, units: int, payload: Mapping[str, Any]) -> Receipt:
+    def record(self, head: Head, event: Event, units: int) -> Receipt:
         """Append an entry to the chain of a locked account, hashed and signed.
 
         Raises
@@ -235,22 +248,19 @@ class Ledger:
         self.trust.anchor.refresh()
         if (head.epoch, head.sequence) <= self.trust.anchor.floor(head.population):
             raise Contradiction(f"sequence {head.sequence} of {head.population!r} was given out twice")
-        payload_text = canonical(
-            {
-                **payload,
-                "format": FORMAT,
-                "kind": kind,
-                "population": head.population,
-                "sequence": head.sequence,
-                "units": str(units),
-                "previous_hash": head.previous_hash,
-                "epoch": head.epoch,
-                "limit": str(head.limit),
-                "posted": str(head.posted),
-                "pending": str(head.pending),
-                "key_id": self.signer.key_id,
-            }
+        place = Place(
+            format=FORMAT,
+            population=head.population,
+            sequence=head.sequence,
+            previous_hash=head.previous_hash,
+            units=str(units),
+            epoch=head.epoch,
+            limit=str(head.limit),
+            posted=str(head.posted),
+            pending=str(head.pending),
+            key_id=self.signer.key_id,
         )
+        payload_text = canonical(event.payload | dict(place))
         digest = entry_hash(payload_text)
         checkpoint = Checkpoint(
             head.population,
@@ -265,8 +275,8 @@ class Ledger:
         signed = SignedCheckpoint(checkpoint, self.signer.sign(checkpoint))
         entry = StoredEntry(head.sequence, payload_text, digest, signed.signature)
         repository.append_entry(self.connection, head.population, entry)
-        if kind == "charge":
-            repository.add_spending(self.connection, head.population, Charged.read(payload), units)
+        if isinstance(event, Charge):
+            repository.add_spending(self.connection, head.population, event.charged, units)
         receipt = Receipt.of(payload_text, signed)
         self.trust.heads[head.population] = receipt
         return receipt
@@ -307,103 +317,53 @@ class Ledger:
         """Compare a dataset with what the ledger registered, the account locked; see `Trust.check_registered`."""
         self.trust.check_registered(self.connection, dataset)
 
-    def check_latest(self, dataset: "Registration", head: Head, payer: Payer) -> None:
+    def check_latest(self, dataset: Registration, head: Head, payer: Payer, asked: Asked) -> None:
         """Compare a dataset, and whoever pays, with what the ledger says of them, before the head's entry is written.
 
         Raises
         ------
+        Refused
+            If a rule of the permit does not allow what is asked: it has just been changed.
         Contradiction
             If it is not the version that was registered last, or not the permit that was granted last: whoever may
             change the tables could put back rows that have ended, or let people spend more, for a moment.
         """
         self.trust.check_latest(self.connection, dataset, head)
         self.trust.check_permit(self.connection, dataset, payer)
+        self.trust.check_rules(dataset.population, payer, asked)
 
 
 def _payer(reservation: Reservation) -> Payer:
     return Payer(reservation.principal_id, reservation.permit_id, reservation.project)
 
 
-@dataclass(frozen=True, slots=True)
-class Registration:
-    """What a chain says of a dataset, and what decides its noise and who pays."""
-
-    population: str
-    adjacency: str
-    accountant: str
-    dataset_id: str
-    name: str
-    manifest_digest: str
-    snapshot: str
-    ended: str = ""
-
-
-def list_registrations(
-    connection: Connection, population: str, holds: Holds, *, after: int = repository.BEFORE_ALL
-) -> tuple[Registration, ...]:
-    """Return every version of a dataset that attested entries of a chain after a sequence registered, in order.
-
-    Adjacency and accountant are those of the chain's opening entry.
-    """
-    found = list_attested(connection, population, "dataset", holds, after=after)
-    opening = next(iter(list_attested(connection, population, "open", holds)), None) if found else None
-    if opening is None:
-        return ()
-    return tuple(
-        Registration(
-            population,
-            opening["adjacency"],
-            opening["accountant"],
-            payload["dataset_id"],
-            payload["dataset"],
-            payload["manifest_digest"],
-            payload["snapshot"],
-            payload.get("ended", ""),
-        )
-        for payload in found
+def opening_of(account: Population, *, actor: str, time: str, **approval: str) -> Open:
+    """Return what the first entry of an account says."""
+    return Open(
+        actor=actor,
+        time=time,
+        adjacency=account.adjacency,
+        accountant=account.accountant.name,
+        delta=repr(account.delta),
+        **approval,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Permission:
-    """What a chain says of a permit: who may spend, what of, how much and until when."""
+def read_told(connection: Connection, told: Told, holds: Holds, *, after: int = repository.BEFORE_ALL) -> Told:
+    """Add what the attested entries of a chain after a sequence say beside amounts.
 
-    people: frozenset[str]
-    datasets: frozenset[str]
-    limit: int | None
-    expires_at: str
-
-    @classmethod
-    def read(cls, payload: Mapping[str, Any]) -> "Permission":
-        """Read it from an entry."""
-        limit = payload.get("permit_limit")
-        return cls(
-            frozenset(payload["people"]),
-            frozenset(payload["datasets"].values()),
-            None if limit is None else int(limit),
-            payload.get("expires_at", FOR_EVER),
-        )
-
-
-@dataclass(slots=True)
-class _Registered:
-    """What a process has read of a chain's registrations and permits.
-
-    Attributes
-    ----------
-    after : int
-        The sequence up to which it has read all of them, under the account's lock.
-    versions : set of Registration
-    latest : dict of str to Registration
-        Of these the last one of each dataset.
-    permits : dict of str to Permission
-        The last that the chain says of each permit.
+    Raises
+    ------
+    Contradiction
+        If one that is signed cannot be read.
     """
-
-    after: int = repository.BEFORE_ALL
-    versions: set[Registration] = field(default_factory=set)
-    latest: dict[str, Registration] = field(default_factory=dict)
-    permits: dict[str, Permission] = field(default_factory=dict)
+    for stored in repository.iterate_rare(connection, told.population, after=after):
+        if is_attested(told.population, stored, holds):
+            try:
+                Entry.read(from_json(stored.payload_text)).said.tell(told)
+            except (ValueError, KeyError, TypeError):
+                raise Contradiction(f"an entry of {told.population!r} cannot be read") from None
+    return told
 
 
 @dataclass(slots=True)
@@ -417,14 +377,17 @@ class Trust:
         Whether a receipt is whole, and signed by this curator.
     heads : dict of str to Receipt
         The last entry of each population that this process wrote or verified.
-    registered : dict of str to _Registered
-        The datasets of each population that this process has found in its chain.
+    told : dict of str to (Told, int)
+        Of each population what its chain was found to say, and up to which sequence, under the account's lock.
     """
 
     anchor: Anchor
     holds: Holds
     heads: dict[str, Receipt] = field(default_factory=dict)
-    registered: dict[str, _Registered] = field(default_factory=dict)
+    told: dict[str, tuple[Told, int]] = field(default_factory=dict)
+
+    def _find_told(self, population: str) -> tuple[Told, int]:
+        return self.told.setdefault(population, (Told(population), repository.BEFORE_ALL))
 
     def check_registered(self, connection: Connection, dataset: Registration) -> None:
         """Compare a dataset, as a request was planned with it, with what the ledger registered.
@@ -437,27 +400,25 @@ class Trust:
         Contradiction
             If no attested entry of the population's chain registered it so.
         """
-        known = self.registered.setdefault(dataset.population, _Registered())
+        known, after = self._find_told(dataset.population)
         if dataset not in known.versions:
-            known.versions.update(self._read(connection, dataset.population, known.after))
+            # Without the account's lock: what was told last is not to be known by this, versions alone are.
+            found = read_told(connection, Told(known.population, known.terms), self.holds, after=after)
+            known.versions |= found.versions
         if dataset not in known.versions:
             raise Contradiction(f"the dataset {dataset.name!r} is not one that {dataset.population!r} registered")
 
     def check_latest(self, connection: Connection, dataset: Registration, head: Head) -> None:
         """Compare a dataset with the version that the ledger registered last; see `Ledger.check_latest`."""
-        known = self.registered.setdefault(dataset.population, _Registered())
-        for found in self._read(connection, dataset.population, known.after):
-            known.versions.add(found)
-            known.latest[found.dataset_id] = found
-        for payload in list_attested(connection, dataset.population, PERMIT, self.holds, after=known.after):
-            known.permits[payload[PERMIT]] = Permission.read(payload)
-        known.after = head.sequence - 1
+        known, after = self._find_told(dataset.population)
+        read_told(connection, known, self.holds, after=after)
+        self.told[dataset.population] = known, head.sequence - 1
         if known.latest.get(dataset.dataset_id) != dataset:
             raise Contradiction(f"the dataset {dataset.name!r} is not what {dataset.population!r} registered last")
 
     def check_permit(self, connection: Connection, dataset: Registration, payer: Payer) -> None:
         """Compare a permit with what the ledger said of it last; after `check_latest`, which has read that."""
-        said = self.registered[dataset.population].permits.get(payer.permit_id)
+        said = self.told[dataset.population][0].permits.get(payer.permit_id)
         share = repository.find_share(connection, dataset.population, payer.permit_id)
         if (
             said is None
@@ -468,11 +429,11 @@ class Trust:
         ):
             raise Contradiction(f"the permit {payer.permit_id!r} is not what {dataset.population!r} granted last")
 
-    def _read(self, connection: Connection, population: str, after: int) -> tuple[Registration, ...]:
-        try:
-            return list_registrations(connection, population, self.holds, after=after)
-        except (ValueError, KeyError, TypeError):
-            raise Contradiction(f"the registrations of {population!r} cannot be read") from None
+    def check_rules(self, population: str, payer: Payer, asked: Asked) -> None:
+        """Refuse what a permit's rules do not allow, as the ledger had them last; after `check_permit`."""
+        said = self.told[population][0].permits.get(payer.permit_id)
+        if said is not None and find_broken(said.rules, asked) is not None:
+            raise Refused
 
 
 def announce_key(trust: Trust) -> Callable[[Connection, Signer, str], None]:
@@ -480,9 +441,8 @@ def announce_key(trust: Trust) -> Callable[[Connection, Signer, str], None]:
 
     def announce(connection: Connection, signer: Signer, moment: str) -> None:
         ledger = Ledger(connection, signer, trust)
-        payload = {"actor": "curator", "signing_key": signer.key_id, "time": moment}
         for population in repository.list_chains(connection):
-            ledger.note(population.name, "key", payload)
+            ledger.note(population.name, Key(actor="curator", signing_key=signer.key_id, time=moment))
 
     return announce
 

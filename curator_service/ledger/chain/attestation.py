@@ -5,10 +5,10 @@ an answer, is believed on an entry that is attested, and on nothing else.
 """
 
 from collections.abc import Callable, Collection
-from typing import Any
 
 from pydantic_core import from_json
 
+from curator_service.entries.base import E, Entry
 from curator_service.kit.db import Connection
 from curator_service.ledger import repository
 from curator_service.ledger.chain.entries import Receipt, StoredEntry, entry_hash
@@ -70,19 +70,19 @@ def is_attested(population: str, entry: StoredEntry, holds: Holds) -> bool:
 def list_attested(
     connection: Connection,
     population: str,
-    kind: str,
+    kind: type[E],
     holds: Holds,
     *,
     after: int = repository.BEFORE_ALL,
     about: tuple[str, Collection[str]] | None = None,
-) -> list[dict[str, Any]]:
-    """Return what the attested entries of one kind after a sequence say, in order.
+) -> list[Entry[E]]:
+    """Return the attested entries of one kind after a sequence, in order.
 
     With `about`, a member and some values, those alone that say one of them there: no other signature is verified.
     """
-    found = repository.iterate_kind(connection, population, kind, after=after)
+    found = repository.iterate_kind(connection, population, kind.kind, after=after)
     return [
-        from_json(entry.payload_text)
+        Entry.read(from_json(entry.payload_text))
         for entry in found
         if (about is None or _says(entry, *about)) and is_attested(population, entry, holds)
     ]

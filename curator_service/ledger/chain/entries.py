@@ -9,10 +9,9 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
-FORMAT = 2
-GENESIS = "0" * 64
+from curator_service.entries.base import FORMAT
+
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-EPOCH_FIRST = 1
 _ENTRY_DOMAIN = f"curator-ledger-entry:{FORMAT}\n".encode()
 _CHECKPOINT_DOMAIN = b"curator-checkpoint:1\n"
 

@@ -1,10 +1,11 @@
 """Checkpoints that somebody saw, held against the ledger: which of them it contradicts."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from pydantic_core import from_json
 
+from curator_service.entries.base import Entry
+from curator_service.entries.recovery import Reconcile
 from curator_service.kit.db import Connection
 from curator_service.ledger import repository
 from curator_service.ledger.chain.attestation import Holds, list_attested
@@ -105,19 +106,19 @@ def is_written_off(connection: Connection, population: Population, seen: Checkpo
     """Tell whether a reconciliation accounted for the history that a checkpoint is of."""
     if seen.epoch >= population.epoch:
         return False
-    reconciled = list_attested(connection, population.name, "reconcile", holds)
-    return any(accounts_for(payload, seen) for payload in reconciled)
+    reconciled = list_attested(connection, population.name, Reconcile, holds)
+    return any(accounts_for(entry, seen) for entry in reconciled)
 
 
-def accounts_for(payload: Mapping[str, Any], seen: Checkpoint) -> bool:
+def accounts_for(entry: Entry[Reconcile], seen: Checkpoint) -> bool:
     """Tell whether one reconciliation accounted for a checkpoint.
 
     Of a second history whose chain was at hand it names every entry. Of others it has an epoch, and a range of
     sequences in it.
     """
-    if seen.epoch >= payload["epoch"]:
+    if seen.epoch >= entry.place.epoch:
         return False
-    if seen.entry_hash in payload.get("history", {}).get("entries", ()):
+    if seen.entry_hash in entry.said.told:
         return True
-    ranges = [lost for lost in payload["lost"] if lost["epoch"] == seen.epoch]
-    return payload["all"] == "yes" or any(int(r["after"]) < seen.sequence <= int(r["through"]) for r in ranges)
+    ranges = [lost for lost in entry.said.lost if lost.epoch == seen.epoch]
+    return entry.said.all == "yes" or any(int(one.after) < seen.sequence <= int(one.through) for one in ranges)

@@ -3,17 +3,19 @@
 Checkpoints tell how much such a copy counts as spent, its own write-offs included. Its chain tells what it charged.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic_core import from_json
 
+from curator_service.entries.account import Account, Charged
+from curator_service.entries.amounts import Charge
+from curator_service.entries.base import Entry
+from curator_service.entries.recovery import Reconcile
 from curator_service.kit.db import Connection
 from curator_service.ledger import repository
 from curator_service.ledger.chain.attestation import Holds, list_attested
 from curator_service.ledger.chain.entries import Checkpoint, Receipt, StoredEntry
-from curator_service.ledger.chain.verification import Charged
 from curator_service.ledger.repository import Population
 from curator_service.ledger.service import LedgerService
 from curator_service.ledger.trust.contradictions import accounts_for
@@ -106,24 +108,24 @@ def _check_usable(ours: Connection, chain: Population, history: History) -> None
             f"the second history of {chain.name!r} holds amounts for jobs or reservations, which may have been charged "
             "since: close them there, write its backup anew, and stop it"
         )
-    for payload in map(_read, history.entries):
-        if payload["kind"] == "reconcile" and not _wrote_off_ours(ours, chain.name, payload):
+    for entry in map(_read, history.entries):
+        if isinstance(entry.said, Reconcile) and not _wrote_off_ours(ours, chain.name, entry):
             raise HistoryError(
                 f"the second history of {chain.name!r} has itself written off what is not in this ledger, at sequence "
-                f"{payload['sequence']}: a third one has been served. Reconcile without --history"
+                f"{entry.place.sequence}: a third one has been served. Reconcile without --history"
             )
 
 
-def _wrote_off_ours(ours: Connection, population: str, payload: Mapping[str, Any]) -> bool:
+def _wrote_off_ours(ours: Connection, population: str, entry: Entry[Reconcile]) -> bool:
     """Tell whether what a second history wrote off are entries of this ledger, which has charged them itself."""
-    if "history" in payload:
+    if entry.said.history is not None:
         return False
-    ends = [(lost["epoch"], int(lost["through"])) for lost in payload["lost"]]
-    entries = [repository.find_entry(ours, population, sequence) for _epoch, sequence in ends]
-    said = [None if entry is None else _read(entry) for entry in entries]
-    known = [None if one is None else (one["epoch"], one["sequence"]) for one in said]
-    last = said[-1]["posted"] if said and said[-1] is not None else payload["posted"]
-    return known == ends and (payload["all"] == "yes" or last == payload["posted"])
+    ends = [(lost.epoch, int(lost.through)) for lost in entry.said.lost]
+    stored = [repository.find_entry(ours, population, sequence) for _epoch, sequence in ends]
+    places = [None if one is None else _read(one).place for one in stored]
+    known = [None if one is None else (one.epoch, one.sequence) for one in places]
+    last = places[-1] if places and places[-1] is not None else entry.place
+    return known == ends and (entry.said.all == "yes" or last.posted == entry.place.posted)
 
 
 def list_new(connection: Connection, history: History, holds: Holds) -> list[StoredEntry]:
@@ -134,11 +136,11 @@ def list_new(connection: Connection, history: History, holds: Holds) -> list[Sto
     HistoryError
         If an earlier reconciliation wrote some off by checkpoints alone.
     """
-    reconciled = list_attested(connection, history.population, "reconcile", holds)
-    named = {one for payload in reconciled for one in payload.get("history", {}).get("entries", ())}
+    reconciled = list_attested(connection, history.population, Reconcile, holds)
+    named = {one for entry in reconciled for one in entry.said.told}
     new = [entry for entry in history.entries if entry.entry_hash not in named]
     for seen in map(_checkpoint_of, new):
-        if any(accounts_for(payload, seen) for payload in reconciled):
+        if any(accounts_for(entry, seen) for entry in reconciled):
             raise HistoryError(
                 f"an earlier reconciliation of {history.population!r} has written off sequence {seen.sequence} of "
                 f"epoch {seen.epoch}: what was written off stays so. Reconcile without --history; two privacy officers "
@@ -149,18 +151,15 @@ def list_new(connection: Connection, history: History, holds: Holds) -> list[Sto
 
 def sum_charges(entries: list[StoredEntry]) -> dict[Charged, tuple[int, int]]:
     """Return how many charges there are among entries, and their units, by what charges are summed."""
-    sums: dict[Charged, tuple[int, int]] = {}
-    for payload in map(_read, entries):
-        if payload["kind"] == "charge":
-            charged = Charged.read(payload)
-            count, units = sums.get(charged, (0, 0))
-            sums[charged] = count + 1, units + int(payload["units"])
-    return sums
+    sums = Account()
+    for entry in map(_read, entries):
+        if isinstance(entry.said, Charge):
+            sums.count(entry.said.charged, int(entry.place.units))
+    return sums.spending
 
 
-def _read(entry: StoredEntry) -> dict[str, Any]:
-    payload: dict[str, Any] = from_json(entry.payload_text)
-    return payload
+def _read(entry: StoredEntry) -> Entry[Any]:
+    return Entry.read(from_json(entry.payload_text))
 
 
 def _checkpoint_of(entry: StoredEntry) -> Checkpoint:

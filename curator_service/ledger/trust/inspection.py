@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection
 from typing import Any
 
+from curator_service.entries.account import Account
 from curator_service.kit.db import Connection, Database
 from curator_service.ledger import repository
 from curator_service.ledger.accounts import reservations
@@ -10,7 +11,7 @@ from curator_service.ledger.accounts.unit_of_work import Trust
 from curator_service.ledger.chain.entries import Receipt, SignedCheckpoint
 from curator_service.ledger.chain.keys import list_keys
 from curator_service.ledger.chain.signing import KeyRing, Verifier
-from curator_service.ledger.chain.verification import AccountState, Verification, verify_chain
+from curator_service.ledger.chain.verification import Verification, verify_chain
 from curator_service.ledger.repository import Population
 from curator_service.ledger.trust.anchor import AnchorError
 from curator_service.ledger.trust.contradictions import find_contradicted_line, find_needless
@@ -161,7 +162,7 @@ def verify_population(
         repr(population.delta),
         population.created_at,
     )
-    account = AccountState(
+    account = Account(
         limit=population.limit,
         highest_limit=population.highest_limit,
         posted=population.posted,

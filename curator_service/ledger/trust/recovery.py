@@ -15,6 +15,9 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from curator_service.entries.account import Charged
+from curator_service.entries.base import REGISTER, Entry
+from curator_service.entries.recovery import HistoryChargesModel, HistoryModel, LostModel, Reconcile
 from curator_service.kit.clock import timestamp
 from curator_service.kit.db import Connection
 from curator_service.kit.files import sync
@@ -24,7 +27,6 @@ from curator_service.ledger.chain.attestation import Holds, is_attested, list_at
 from curator_service.ledger.chain.entries import Checkpoint, Receipt, SignedCheckpoint, StoredEntry
 from curator_service.ledger.chain.keys import set_seal
 from curator_service.ledger.chain.signing import Verifier
-from curator_service.ledger.chain.verification import REGISTER, Charged
 from curator_service.ledger.repository import Head, Population
 from curator_service.ledger.service import LedgerService
 from curator_service.ledger.trust.anchor import Anchor
@@ -198,7 +200,7 @@ def _is_whole(connection: Connection, population: Population, log: list[SignedCh
 
     One that began later, beside a database that had been in use, may be of another history than what clients hold.
     """
-    begun = {1, *(payload["sequence"] for payload in list_attested(connection, population.name, "reconcile", holds))}
+    begun = {1, *(one.place.sequence for one in list_attested(connection, population.name, Reconcile, holds))}
     seen = {s.checkpoint.sequence: s.checkpoint.entry_hash for s in log if s.checkpoint.population == population.name}
     entries = (repository.find_entry(connection, population.name, sequence) for sequence in begun & seen.keys())
     return any(entry is not None and entry.entry_hash == seen[entry.sequence] for entry in entries)
@@ -262,10 +264,10 @@ def _reconcile_one(
         if name == REGISTER:
             begun = unit.open_register(moment, above=max((checkpoint.epoch for checkpoint in evidence), default=0))
         kept = repository.lock(connection, name)
-        aside = {}
+        aside = None
         if strays:
             repository.delete_entries(connection, name, [entry.sequence for entry in strays])
-            aside["set_aside"] = _set_aside(ledger.guard.anchor.folder, name, strays)
+            aside = _set_aside(ledger.guard.anchor.folder, name, strays)
         holds = ledger.guard.trust.holds
         told = [] if history is None else list_new(connection, history, holds)
         charges = sum_charges(told)
@@ -291,20 +293,20 @@ def _reconcile_one(
         head = repository.set_account(
             connection, name, limit=limit, highest=highest, posted=posted, epoch=epoch, sequence=last + 1
         )
-        payload = {
-            "actor": people["actor"],
-            "time": moment,
-            "kept_through": str(kept.sequence),
-            "lost": [lost_range for loss in losses for lost_range in loss.ranges],
-            "all": "yes" if anchor_lost else "no",
-            "highest_limit": str(highest),
-            "voided": reserved,
-            **aside,
-            **_state_beside(losses, beside=beside),
-        }
+        said = Reconcile(
+            actor=people["actor"],
+            time=moment,
+            kept_through=str(kept.sequence),
+            lost=[lost_range for loss in losses for lost_range in loss.ranges],
+            all="yes" if anchor_lost else "no",
+            highest_limit=str(highest),
+            voided=reserved,
+            set_aside=aside,
+            beside=_state_beside(losses, beside=beside),
+        )
         if history is not None and told:
-            payload |= {"approved_by": people["approved_by"], **_state_history(history, told, charges)}
-        receipt = unit.record(head, "reconcile", posted - kept.posted, payload)
+            said = said.model_copy(update=_state_history(history, told, charges, people["approved_by"]))
+        receipt = unit.record(head, said, posted - kept.posted)
     for written in (*begun, receipt):
         ledger.guard.anchor_before_send(written, just_written=True)
     through = None if anchor_lost else max([kept.sequence, *(checkpoint.sequence for checkpoint in lost)])
@@ -319,23 +321,24 @@ def _take_over(connection: Connection, name: str, charges: Mapping[Charged, tupl
 
 
 def _state_history(
-    history: History, told: list[StoredEntry], charges: Mapping[Charged, tuple[int, int]]
+    history: History, told: list[StoredEntry], charges: Mapping[Charged, tuple[int, int]], approved_by: str
 ) -> dict[str, Any]:
     """Return what the entry says of a second history: each entry, so that any other one that somebody saw seals."""
     return {
-        "history": {"after": str(history.after), "entries": [entry.entry_hash for entry in told]},
+        "approved_by": approved_by,
+        "history": HistoryModel(after=str(history.after), entries=[entry.entry_hash for entry in told]),
         "charges": [
-            {**charged._asdict(), "count": str(count), "units": str(units)}
+            HistoryChargesModel(**charged._asdict(), count=str(count), units=str(units))
             for charged, (count, units) in sorted(charges.items())
         ],
         "beside": "0",
     }
 
 
-def _state_beside(losses: list["_Loss"], *, beside: bool) -> dict[str, str]:
+def _state_beside(losses: list["_Loss"], *, beside: bool) -> str | None:
     """Return what of other histories is counted beside this one: more of them may be seen later."""
     counted = [checkpoint.posted for loss in losses if loss.known == 0 for checkpoint in loss.lost]
-    return {"beside": str(max(counted))} if beside and counted else {}
+    return str(max(counted)) if beside and counted else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,7 +366,7 @@ class _Loss:
         return max(0, *(checkpoint.posted - self.known for checkpoint in self.lost))
 
     @property
-    def ranges(self) -> list[dict[str, str | int]]:
+    def ranges(self) -> list[LostModel]:
         """The lost sequences, epoch by epoch.
 
         Of another epoch than that of the last entry here none was kept, however far this ledger goes. In the same
@@ -373,11 +376,11 @@ class _Loss:
         for checkpoint in self.lost:
             by_epoch.setdefault(checkpoint.epoch, []).append(checkpoint.sequence)
         return [
-            {
-                "epoch": epoch,
-                "after": str(min(self.after, min(sequences) - 1) if epoch == self.epoch else 0),
-                "through": str(max(sequences)),
-            }
+            LostModel(
+                epoch=epoch,
+                after=str(min(self.after, min(sequences) - 1) if epoch == self.epoch else 0),
+                through=str(max(sequences)),
+            )
             for epoch, sequences in sorted(by_epoch.items())
         ]
 
@@ -393,17 +396,21 @@ def _find_losses(
     Of a history `beside` this one, which went on while this one did, nobody can tell by checkpoints where they parted:
     nothing of it counts as known.
     """
-    reconciled = list_attested(connection, kept.population, "reconcile", holds)
+    reconciled = list_attested(connection, kept.population, Reconcile, holds)
     grouped: dict[int, _Loss] = {}
     for checkpoint in evidence:
         if not _is_lost(connection, checkpoint, holds):
             continue
-        before = next((payload for payload in reconciled if payload["epoch"] > checkpoint.epoch), None)
+        before = next((one for one in reconciled if one.place.epoch > checkpoint.epoch), None)
         begun_anew = before is None and checkpoint.epoch < kept.epoch  # nothing of that life is left
         place, after, known = (
             (kept.sequence, 0 if begun_anew else kept.sequence, 0 if beside else kept.posted)
             if before is None
-            else (before["sequence"], int(before["kept_through"]), int(before.get("beside", before["posted"])))
+            else (
+                before.place.sequence,
+                int(before.said.kept_through),
+                int(before.said.beside or before.place.posted),
+            )
         )
         loss = grouped.setdefault(place, _Loss([], after, _epoch_of(connection, kept.population, after), known))
         loss.lost.append(checkpoint)
@@ -413,7 +420,7 @@ def _find_losses(
 def _epoch_of(connection: Connection, population: str, sequence: int) -> int:
     """Return the epoch of an entry of a chain that holds; 0 where there is none."""
     entry = repository.find_entry(connection, population, sequence)
-    return 0 if entry is None else int(from_json(entry.payload_text)["epoch"])
+    return 0 if entry is None else Entry.read(from_json(entry.payload_text)).place.epoch
 
 
 def _is_lost(connection: Connection, seen: Checkpoint, holds: Holds) -> bool:

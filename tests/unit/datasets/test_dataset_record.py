@@ -10,9 +10,9 @@ from descriptions import CATALOGUE, declare, describe
 from curator_service.datasets.catalogue import Catalogue
 from curator_service.datasets.exports.processing import BLANK, Holdings, render_record, write_markdown
 from curator_service.datasets.manifest import Manifest
+from curator_service.entries.account import GENESIS
 from curator_service.identity.policy import Role
 from curator_service.identity.repository import Principal
-from curator_service.ledger.chain.entries import GENESIS
 from curator_service.ledger.repository import Population
 from curator_service.privacy.accountant import GDP, PURE, ZCDP, Price
 from curator_service.privacy.adjacency import Adjacency

@@ -1,8 +1,8 @@
 """What nobody signed attests nothing: tables alone, without a register, let nobody act."""
 
 from contextlib import AbstractContextManager
-from typing import Any
 
+from curator_service.entries.base import Event
 from curator_service.identity.attestation import ActsUnit, Attestation
 from curator_service.identity.policy import Role
 from curator_service.identity.repository import Principal, Scopes, TokenRecord
@@ -20,7 +20,7 @@ class NoRegister:
     def is_open(self) -> bool:
         return False
 
-    def list_acts(self, after: int, /) -> tuple[int, list[dict[str, Any]]] | None:
+    def list_acts(self, after: int, /) -> tuple[int, list[Event]] | None:
         return None
 
 

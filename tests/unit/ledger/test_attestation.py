@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from support import World, body
 
+from curator_service.entries.amounts import Charge
 from curator_service.ledger.chain.attestation import is_attested, list_attested
 from curator_service.ledger.chain.entries import Receipt, StoredEntry, canonical, entry_hash
 from curator_service.ledger.repository import iterate_entries
@@ -31,8 +32,8 @@ def believes(world: World, population: str, entry: StoredEntry) -> bool:
 def test_what_the_curator_wrote_is_believed(world: World, entries: list[StoredEntry]) -> None:
     assert all(believes(world, "town", entry) for entry in entries)
     with world.curator.database.read() as connection:
-        found = list_attested(connection, "town", "charge", world.curator.ledger.guard.trust.holds)
-    assert [payload["kind"] for payload in found] == ["charge", "charge"]
+        found = list_attested(connection, "town", Charge, world.curator.ledger.guard.trust.holds)
+    assert [entry.said.kind for entry in found] == ["charge", "charge"]
 
 
 def test_of_some_that_say_a_value_the_forged_ones_are_left_out(world: World, entries: list[StoredEntry]) -> None:
@@ -53,8 +54,8 @@ def test_of_some_that_say_a_value_the_forged_ones_are_left_out(world: World, ent
         return world.curator.ledger.guard.trust.holds(receipt)
 
     with world.curator.database.read() as connection:
-        found = list_attested(connection, "town", "charge", holds, about=("release", {first["release"], "rel_forged"}))
-    assert [payload["release"] for payload in found] == [first["release"]]
+        found = list_attested(connection, "town", Charge, holds, about=("release", {first["release"], "rel_forged"}))
+    assert [entry.said.release for entry in found] == [first["release"]]
     assert sorted(asked) == sorted([first["release"], "rel_forged"])
 
 

@@ -7,23 +7,27 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from entry_examples import EXAMPLES
 from hypothesis import given
 from hypothesis import strategies as st
 
+from curator_service.entries.account import GENESIS, Account
+from curator_service.entries.base import FORMAT
 from curator_service.ledger.chain.entries import (
-    FORMAT,
-    GENESIS,
     Checkpoint,
     Receipt,
     StoredEntry,
     canonical,
     entry_hash,
 )
-from curator_service.ledger.chain.verification import AccountState, Verification, verify_chain
+from curator_service.ledger.chain.verification import Verification, verify_chain
 
 TERMS = {"adjacency": "add_remove", "accountant": "gdp", "delta": "1e-06", "time": "2026-03-01T12:00:00Z"}
 HOLDER = "prn_ada"
+A, B = "prm_" + "a" * 24, "prm_" + "b" * 24
+NEXT, LATER = "2027-01-01T00:00:00Z", "2028-01-01T00:00:00Z"
 MOMENT = "2026-03-02T12:00:00Z"
+KEY = "key_" + "0" * 32
 
 
 def sign(checkpoint: Checkpoint) -> str:
@@ -50,14 +54,14 @@ def reserve(units: int, reservation: str, **payload: str) -> dict[str, Any]:
 
 def permit(**terms: Any) -> dict[str, Any]:
     """Return a permit for the holder, as an operator at the machine grants it."""
-    granted = {"people": {HOLDER: "ada"}, "datasets": {"ds_1": "cohort"}, "permit": "prm_a", "time": MOMENT}
+    granted = {"people": {HOLDER: "ada"}, "datasets": {"ds_1": "cohort"}, "permit": A, "time": MOMENT}
     host = {"actor": "operator:root", "approved_by": "operator:root"}
     return {"kind": "permit", "units": "0", **granted, **host, **terms}
 
 
 OFFICERS = {"actor": "prn_olga", "approved_by": "prn_otto"}
 ALONE = {"actor": "prn_olga", "approved_by": "prn_olga"}
-UNDER_A = {"permit": "prm_a"}
+UNDER_A = {"permit": A}
 
 
 def void(units: int, reservation: str, **payload: str) -> dict[str, Any]:
@@ -93,21 +97,22 @@ def make_chain(entries: Sequence[dict[str, Any]], **stated: str) -> list[StoredE
                 "sequence": sequence,
                 "previous_hash": previous,
                 "epoch": 1,
-                "key_id": "key_0",
+                "key_id": KEY,
                 **{name: str(amount) for name, amount in account.items()},
                 **(stated if sequence == len(entries) else {}),
+                **(EXAMPLES[payload["kind"]].payload if payload["kind"] in EXAMPLES else {}),
                 **payload,
             }
         )
         previous = entry_hash(payload_text)
-        checkpoint = Checkpoint("town", sequence, previous, 1, **account, key_id="key_0")
+        checkpoint = Checkpoint("town", sequence, previous, 1, **account, key_id=KEY)
         chain.append(StoredEntry(sequence, payload_text, previous, sign(checkpoint)))
     return chain
 
 
 def verify(chain: list[StoredEntry], **options: Any) -> Verification:
     """Verify a chain against the account that its own entries imply."""
-    account = verify_chain("town", chain, AccountState(), lambda *_: True).state
+    account = verify_chain("town", chain, Account(), lambda *_: True).state
     return verify_chain("town", chain, account, is_signed, **options)
 
 
@@ -139,7 +144,7 @@ def test_a_sound_chain_verifies_and_implies_its_account(entries: list[dict[str, 
     )
     assert state.pending == sum(state.reservations.values())
     assert sum(units for _, units in state.spending.values()) == state.posted
-    share = state.shares["prm_a"]
+    share = state.shares[A]
     assert (share.posted, share.pending) == (state.posted, state.pending)
 
 
@@ -196,9 +201,9 @@ WRONG: dict[str, list[dict[str, Any]]] = {
     "a kind that nobody knows": [{"kind": "refund", "units": "1", "actor": HOLDER}],
     "one admin raises the limit": [{"kind": "limit", "units": "200", "actor": "prn_root", "approved_by": "prn_root"}],
     "a charge names no permit where there are some": [permit(), charge(5)],
-    "a charge names a permit that was not granted": [permit(), charge(5, permit="prm_b")],
-    "a charge of somebody else than the permit's people": [permit(), charge(5, permit="prm_a", actor="prn_ben")],
-    "a charge for another dataset than the permit's": [permit(), charge(5, permit="prm_a", dataset="twin")],
+    "a charge names a permit that was not granted": [permit(), charge(5, permit=B)],
+    "a charge of somebody else than the permit's people": [permit(), charge(5, permit=A, actor="prn_ben")],
+    "a charge for another dataset than the permit's": [permit(), charge(5, permit=A, dataset="twin")],
     "a charge at the permit's end": [permit(expires_at=MOMENT), charge(5, **UNDER_A)],
     "a charge after it was ended": [permit(), permit(people={}, datasets={}, expires_at=MOMENT), charge(5, **UNDER_A)],
     "a charge beyond the permit's limit": [permit(permit_limit="4"), charge(5, **UNDER_A)],
@@ -219,7 +224,7 @@ WRONG: dict[str, list[dict[str, Any]]] = {
     "the curator grants by itself": [permit(actor="curator", approved_by="curator")],
     "one officer raises a limit alone": [permit(permit_limit="4"), permit(permit_limit="5", **ALONE)],
     "one officer lifts a limit alone": [permit(permit_limit="4"), permit(**ALONE)],
-    "one officer lengthens alone": [permit(expires_at="2027"), permit(expires_at="2028", **ALONE)],
+    "one officer lengthens alone": [permit(expires_at=NEXT), permit(expires_at=LATER, **ALONE)],
     "one officer adds a person alone": [permit(), permit(people={HOLDER: "ada", "prn_ben": "ben"}, **ALONE)],
     "one officer adds a dataset alone": [permit(), permit(datasets={"ds_1": "cohort", "ds_2": "twin"}, **ALONE)],
     "a permit costs something": [permit(units="1")],
@@ -229,13 +234,16 @@ WRONG: dict[str, list[dict[str, Any]]] = {
 @pytest.mark.parametrize("entries", WRONG.values(), ids=list(WRONG))
 def test_an_entry_that_breaks_a_rule_is_found_though_it_is_signed(entries: list[dict[str, Any]]) -> None:
     chain = make_chain([opening(100), *entries])
-    assert verify(chain).bad_sequence == len(chain)
+    found = verify(chain)
+    assert found.bad_sequence == len(chain)
+    is_below_zero = '":"-' in chain[-1].payload_text
+    assert (found.reason == "the entry's text is not an entry") is is_below_zero
 
 
 RIGHT: dict[str, list[dict[str, Any]]] = {
-    "a charge under a permit": [permit(permit_limit="5", expires_at="2027"), charge(5, **UNDER_A)],
+    "a charge under a permit": [permit(permit_limit="5", expires_at=NEXT), charge(5, **UNDER_A)],
     "two officers widen": [permit(permit_limit="4"), permit(permit_limit="5", **OFFICERS), charge(5, **UNDER_A)],
-    "one officer restricts": [permit(), permit(permit_limit="5", expires_at="2027", **ALONE), charge(5, **UNDER_A)],
+    "one officer restricts": [permit(), permit(permit_limit="5", expires_at=NEXT, **ALONE), charge(5, **UNDER_A)],
     "what was held is given back after the end": [
         permit(),
         reserve(5, "job_a", time=MOMENT, **UNDER_A),
@@ -249,7 +257,7 @@ RIGHT: dict[str, list[dict[str, Any]]] = {
 def test_what_permits_allow_holds(entries: list[dict[str, Any]]) -> None:
     found = verify(make_chain([opening(100), *entries]))
     assert found.ok, found.reason
-    share = found.state.shares["prm_a"]
+    share = found.state.shares[A]
     assert (share.posted, share.pending) == (found.state.posted, found.state.pending)
 
 
@@ -287,11 +295,11 @@ def test_an_unsigned_beginning_is_refused_though_a_signed_entry_follows_its_hash
     text = canonical(stated)
     digest = hashlib.sha256(b"curator-ledger-entry:1\n" + text.encode()).hexdigest()
     signed = {
-        "format": FORMAT, "kind": "key", "units": "0", "population": "town", "sequence": 2, "previous_hash": digest,
-        "epoch": 1, "key_id": "key_0", "limit": "100", "posted": "0", "pending": "0", "actor": "curator",
+        "format": FORMAT, "units": "0", "population": "town", "sequence": 2, "previous_hash": digest,
+        "epoch": 1, "key_id": KEY, "limit": "100", "posted": "0", "pending": "0", **EXAMPLES["key"].payload,
     }  # fmt: skip
     payload_text = canonical(signed)
-    checkpoint = Checkpoint("town", 2, entry_hash(payload_text), 1, 100, 0, 0, "key_0")
+    checkpoint = Checkpoint("town", 2, entry_hash(payload_text), 1, 100, 0, 0, KEY)
     chain = [StoredEntry(1, text, digest, ""), StoredEntry(2, payload_text, entry_hash(payload_text), sign(checkpoint))]
     found = verify(chain, every_signature=every_signature)
     assert found.bad_sequence == 1

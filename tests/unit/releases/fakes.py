@@ -10,12 +10,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from entry_examples import PLACE
 from support import Ticking
 from toy_kind import Filled, FilledKernel, FilledListing, FilledPlan, FilledRequest
 
 from curator_service.datasets.manifest import Manifest
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.visibility import collection_of
+from curator_service.entries.base import Event
 from curator_service.identity.policy import Role
 from curator_service.identity.repository import Principal
 from curator_service.kinds.registry import KINDS, AnyKind, KindRegistry
@@ -65,11 +67,11 @@ class Joint(Filled):
     def bounds(self, dataset: Dataset, request: FilledRequest) -> tuple[tuple[Bound, ...], JointBound | None]:
         return super().bounds(dataset, request)[0], Half()
 
-    def state_joint(self, joint: JointBound | None) -> dict[str, str]:
-        return {"part": str(joint.part)} if isinstance(joint, Half) else {}
+    def state_joint(self, joint: JointBound | None) -> str | None:
+        return str(joint.part) if isinstance(joint, Half) else None
 
-    def read_joint(self, entry: Mapping[str, Any]) -> JointBound | None:
-        return Half(Fraction(entry["part"])) if "part" in entry else None
+    def read_joint(self, constant: str | None) -> JointBound | None:
+        return None if constant is None else Half(Fraction(constant))
 
 
 class FilledRules:
@@ -341,14 +343,14 @@ class Stage:
     check_registered, check_current = _step("check registered"), _step("check current")
     check_latest = _step("check latest")
 
-    def note(self, population: str, kind: str, payload: Mapping[str, Any]) -> Receipt:
-        return self.record(self._head(), kind, 0, payload)
+    def note(self, population: str, event: Event) -> Receipt:
+        return self.record(self._head(), event, 0)
 
-    def record(self, head: Head, kind: str, units: int, payload: Mapping[str, Any]) -> Receipt:
+    def record(self, head: Head, event: Event, units: int) -> Receipt:
         self.take("record")
-        self.entries.append({**payload, "kind": kind, "units": units})
+        self.entries.append({**event.payload, "units": units})
         checkpoint = Checkpoint("town", head.sequence, "h" * 64, 1, head.limit, units, 0, "key_1")
-        return Receipt.of(canonical({**payload, "kind": kind}), SignedCheckpoint(checkpoint, "signature"))
+        return Receipt.of(canonical(event.payload | PLACE), SignedCheckpoint(checkpoint, "signature"))
 
     def end(self, job_id: str, outcome: str, *, actor: str) -> bool:
         assert self.job is not None
@@ -439,7 +441,7 @@ class Stage:
 
 
 def submit(prepared: Prepared, by: Principal = ADA, **payer: Any) -> Submission:
-    return Submission(prepared, by, "key", Payer(by.id, "prm_of_" + by.name, **payer))
+    return Submission(prepared, by, "key", Payer(by.id, "prm_" + by.name.encode().hex().zfill(24), **payer))
 
 
 def details_of(prepared: Prepared) -> dict[str, str]:

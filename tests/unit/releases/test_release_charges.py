@@ -5,20 +5,31 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from entry_examples import EXAMPLES, PLACE
 from fakes import BARE, JOINT, MOMENT, make_dataset, make_prepared, render
 
+from curator_service.entries.amounts import Charge
 from curator_service.kinds.registry import KINDS, AnyKind, KindRegistry
+from curator_service.ledger.accounts.unit_of_work import Payer
+from curator_service.ledger.chain.entries import Receipt, canonical
 from curator_service.privacy.accountant import GDP, PURE, ZCDP, Accountant
 from curator_service.releases.answers import Answer, divide
-from curator_service.releases.charges import Stated, agrees_with_charge, charge_payload, derive_payload, recompute_cost
+from curator_service.releases.charges import Stated, agrees_with_charge, recompute_cost, state_charge, state_derived
 from curator_service.releases.preparation import Prepared
+from curator_service.releases.repository import StoredRelease
 
+PAYER = Payer("prn_ada", "prm_" + "0" * 24)
 LAPLACE = {"mechanism": "laplace", "price": {"epsilon": 0.1}}
 Change = Callable[[dict[str, Any]], object]
 
 
 def charge(prepared: Prepared) -> dict[str, Any]:
-    return charge_payload("rel_1", prepared, render(prepared), MOMENT) | {"units": str(prepared.cost)}
+    return state_charge("rel_1", prepared, render(prepared), MOMENT, PAYER, None).payload
+
+
+def read(payload: dict[str, Any]) -> Charge:
+    members = {name: value for name, value in payload.items() if name != "kind"}
+    return Charge.model_validate(members, by_alias=True, by_name=False)
 
 
 def stated(prepared: Prepared) -> Stated:
@@ -26,7 +37,7 @@ def stated(prepared: Prepared) -> Stated:
 
 
 def recompute(payload: dict[str, Any], kind: AnyKind = BARE, accountant: Accountant = GDP) -> int:
-    return recompute_cost(KindRegistry(*KINDS, kind), payload, accountant)
+    return recompute_cost(KindRegistry(*KINDS, kind), read(payload), accountant)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +61,7 @@ def test_a_charge_costs_what_its_own_integers_cost(
 def test_a_charge_costs_less_by_its_joint_bound() -> None:
     payload = charge(make_prepared(kind=JOINT))
     together = recompute(payload, JOINT)
-    del payload["part"]
+    del payload["curvature"]
     assert recompute(payload, JOINT) == pytest.approx(2 * together, abs=1)
 
 
@@ -103,13 +114,13 @@ def test_a_laplace_part_has_one_scale() -> None:
 @pytest.mark.parametrize("kind", [BARE, JOINT])
 def test_a_charge_states_the_sensitivities_that_follow_from_declarations(kind: AnyKind) -> None:
     prepared = make_prepared("age", "weight", kind=kind)
-    assert stated(prepared).agrees(kind, charge(prepared))
-    assert not stated(make_prepared("age", kind=kind)).agrees(kind, charge(prepared))
+    assert stated(prepared).agrees(kind, read(charge(prepared)))
+    assert not stated(make_prepared("age", kind=kind)).agrees(kind, read(charge(prepared)))
 
 
 def test_a_joint_bound_that_does_not_follow_is_found() -> None:
     entry, expected = charge(make_prepared(kind=JOINT)), stated(make_prepared(kind=BARE))
-    assert not expected.agrees(JOINT, entry)
+    assert not expected.agrees(JOINT, read(entry))
 
 
 UNLIKE: dict[str, Change] = {
@@ -121,9 +132,9 @@ UNLIKE: dict[str, Change] = {
     "two scales without pairs": lambda entry: entry["mechanism"][0].update(scales=["2048", "1024"]),
     "a part more": lambda entry: entry["mechanism"].append(entry["mechanism"][0]),
     "a part less": lambda entry: entry["mechanism"].clear(),
-    "another joint bound": lambda entry: entry.update(part="1/3"),
-    "the joint bound written otherwise": lambda entry: entry.update(part="2/4"),
-    "no joint bound": lambda entry: entry.pop("part"),
+    "another joint bound": lambda entry: entry.update(curvature="1/3"),
+    "the joint bound written otherwise": lambda entry: entry.update(curvature="2/4"),
+    "no joint bound": lambda entry: entry.pop("curvature"),
 }
 
 
@@ -132,14 +143,14 @@ def test_each_misstated_sensitivity_is_found(change: Change) -> None:
     prepared = make_prepared(kind=JOINT)
     entry = charge(prepared)
     change(entry)
-    assert not stated(prepared).agrees(JOINT, entry)
+    assert not stated(prepared).agrees(JOINT, read(entry))
 
 
 def test_where_pairs_weigh_more_they_may_have_a_scale_of_their_own() -> None:
     prepared = make_prepared()
     entry, expected = charge(prepared), stated(prepared)
     entry["mechanism"][0]["scales"] = ["2048", "1024"]
-    assert Stated(expected.parts, [True], None).agrees(BARE, entry)
+    assert Stated(expected.parts, [True], None).agrees(BARE, read(entry))
 
 
 # --- Its answer
@@ -152,7 +163,7 @@ def answer_of(prepared: Prepared, **members: str) -> Answer:
 @pytest.mark.parametrize("members", [{}, LAPLACE])
 def test_an_answer_states_the_cost_and_the_noise_of_its_charge(members: dict[str, Any]) -> None:
     prepared = make_prepared(**members)
-    assert agrees_with_charge(BARE, answer_of(prepared), charge(prepared))
+    assert agrees_with_charge(BARE, answer_of(prepared), read(charge(prepared)), str(prepared.cost))
 
 
 OTHERWISE: dict[str, Callable[[Answer], Answer]] = {
@@ -171,19 +182,23 @@ def test_an_answer_that_states_something_else_is_found(change: Callable[[Answer]
     prepared = make_prepared()
     answer = answer_of(prepared)
     assert change(answer) != answer
-    assert not agrees_with_charge(BARE, change(answer), charge(prepared))
+    assert not agrees_with_charge(BARE, change(answer), read(charge(prepared)), str(prepared.cost))
 
 
-@pytest.mark.parametrize("change", [*MISSTATED.values(), lambda e: e["mechanism"][0].update(sensitivity="1/0")])
+@pytest.mark.parametrize(
+    "change", [MISSTATED["a fraction not in lowest terms"], lambda e: e["mechanism"][0].update(sensitivity="1/0")]
+)
 def test_no_answer_agrees_with_a_mechanism_that_cannot_be_read(change: Change) -> None:
     prepared = make_prepared()
     entry = charge(prepared)
     change(entry)
-    assert not agrees_with_charge(BARE, answer_of(prepared), entry)
+    assert not agrees_with_charge(BARE, answer_of(prepared), read(entry), str(prepared.cost))
 
 
 def test_a_derived_answer_is_charged_nothing_and_names_its_source() -> None:
     prepared = make_prepared()
-    entry = derive_payload("rel_2", prepared, "rel_1", "text", MOMENT)
-    assert entry["source"] == "rel_1"
-    assert entry.keys() == charge(prepared).keys() - {"mechanism", "units"} | {"source"}
+    receipt = Receipt(canonical(EXAMPLES["charge"].payload | PLACE), "0" * 64, "")
+    source = StoredRelease("rel_1", "ds_1", "town", 7, "0" * 64, "{}", receipt)
+    entry = state_derived("rel_2", prepared, "text", MOMENT, PAYER, source).payload
+    assert (entry["source"], entry["snapshot"]) == ("rel_1", EXAMPLES["charge"].payload["snapshot"])
+    assert entry.keys() == charge(prepared).keys() - {"mechanism"} | {"source"}

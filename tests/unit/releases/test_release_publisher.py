@@ -8,11 +8,13 @@ from typing import Any
 
 import psycopg
 import pytest
+from entry_examples import EXAMPLES, PLACE
 from fakes import ADA, BOB, KEPT, RULED, Stage, make_dataset, make_population, make_prepared, render, submit
 from sqlalchemy.exc import OperationalError
 
 from curator_service.kit.problems import TooManyRequests, Unavailable
 from curator_service.ledger.accounts.unit_of_work import Contradiction, Refused
+from curator_service.ledger.chain.entries import canonical
 from curator_service.ledger.trust.guard import LedgerUnverified
 from curator_service.permits.service import PermitExpired
 from curator_service.releases.rendering import answer_digest
@@ -20,7 +22,8 @@ from curator_service.releases.repository import KnownKey, StoredRelease
 from curator_service.releases.submission import ATTEMPTS, JobEnded, Submission
 
 STORE = ["store", "list", "count space"]
-RECEIPT: Any = SimpleNamespace(payload_text='{"snapshot": "' + "5" * 64 + '"}')
+CHARGED = EXAMPLES["charge"].payload | {"snapshot": "5" * 64}
+RECEIPT: Any = SimpleNamespace(payload_text=canonical(CHARGED | PLACE))
 CHARGE = [
     "draw",
     "begin",

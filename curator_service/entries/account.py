@@ -1,0 +1,171 @@
+"""An account as entries add up to it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from curator_service.entries.rules import Asked, Rule, find_broken, is_wider
+
+GENESIS = "0" * 64
+EPOCH_FIRST = 1
+FOR_EVER = ""
+"""The end of a permit that has none."""
+
+
+class Unfounded(Exception):
+    """An entry that does not follow from those before it; the message says why."""
+
+
+@dataclass(slots=True)
+class Share:
+    """What one permit has of an account; without a limit of its own it is bound by the account's.
+
+    Attributes
+    ----------
+    limit : int or None
+    posted, pending : int
+        Units.
+    expires_at : str
+        When nothing is charged any more; empty for a permit without an end.
+    people, datasets : frozenset of str
+        Ids of who may spend, and names of what of; the chain alone says so.
+    stated : tuple of str
+        Project, purpose, legal basis and conditions: what the second person agreed to.
+    rules : mapping of str to Rule
+        By their names.
+    """
+
+    limit: int | None = None
+    posted: int = 0
+    pending: int = 0
+    expires_at: str = FOR_EVER
+    people: frozenset[str] = field(default=frozenset(), compare=False)
+    datasets: frozenset[str] = field(default=frozenset(), compare=False)
+    stated: tuple[str, ...] = field(default=(), compare=False)
+    rules: Mapping[str, Rule[Any]] = field(default_factory=dict, compare=False)
+
+    def spend(self, actor: str, asked: Asked | None, moment: str, *, posted: int = 0, pending: int = 0) -> None:
+        """Add amounts where the permit lets whoever acts spend them at this moment, and on what is asked.
+
+        Raises
+        ------
+        Unfounded
+        """
+        self.posted += posted
+        self.pending += pending
+        self.check_limit()
+        if actor not in self.people:
+            raise Unfounded("the permit is somebody else's")
+        if asked is not None and asked.dataset not in self.datasets:
+            raise Unfounded("the permit is for other datasets")
+        broken = None if asked is None else find_broken(self.rules, asked)
+        if broken is not None:
+            raise Unfounded(f"the permit's rule {broken.name!r} does not allow it")
+        if self.expires_at and moment >= self.expires_at:
+            raise Unfounded("the permit had expired")
+
+    def check_limit(self) -> None:
+        """Check that what is posted and held is within the limit.
+
+        Raises
+        ------
+        Unfounded
+        """
+        if self.limit is not None and self.posted + self.pending > self.limit:
+            raise Unfounded("the charges exceed the limit of a permit")
+
+    def is_wider_than(self, before: "Share | None") -> bool:
+        """Tell whether it lets anybody do what they could not do before, or for something else."""
+        if before is None:
+            return True
+        ended = before.expires_at != FOR_EVER
+        longer = ended and (self.expires_at == FOR_EVER or self.expires_at > before.expires_at)
+        higher = before.limit is not None and (self.limit is None or self.limit > before.limit)
+        others = not self.people <= before.people or not self.datasets <= before.datasets
+        looser = is_wider(self.rules, before.rules)
+        return longer or higher or others or looser or self.stated != before.stated
+
+
+class Charged(NamedTuple):
+    """Of what charges are summed: month, analyst's id, permit, project, dataset's name, and kind of release."""
+
+    month: str
+    actor: str
+    permit: str
+    project: str
+    dataset: str
+    kind: str
+
+
+@dataclass(slots=True)
+class Account:
+    """An account as its rows state it, or as its chain implies it.
+
+    Attributes
+    ----------
+    limit, posted, pending : int
+        Units.
+    highest_limit : int
+        The highest that the limit ever was, in units: that of the guarantee. Of limits that two people replaced before
+        the first use none counts.
+    is_used : bool
+        Whether the chain has an entry that is a use; of an account's rows it is not asked.
+    sequence, epoch : int
+    head : str
+        The hash of the last entry.
+    terms : tuple of str
+        Adjacency, accountant, delta and time of creation, which the opening entry fixes for good.
+    shares : dict
+        By permit.
+    reservations : dict of str to int
+        What is left of each open reservation.
+    spending : dict of Charged to (int, int)
+        How many charges there were, and their units.
+    """
+
+    limit: int = 0
+    highest_limit: int = 0
+    posted: int = 0
+    pending: int = 0
+    sequence: int = 0
+    epoch: int = EPOCH_FIRST
+    head: str = GENESIS
+    terms: tuple[str, ...] = ()
+    shares: dict[str, Share] = field(default_factory=dict)
+    reservations: dict[str, int] = field(default_factory=dict)
+    spending: dict[Charged, tuple[int, int]] = field(default_factory=dict)
+    is_used: bool = field(default=False, compare=False)
+
+    def find_shares(self, permit: str | None) -> Iterable[Share]:
+        """Return the share that an entry touches: its permit's; none where nobody needs a permit.
+
+        Raises
+        ------
+        Unfounded
+        """
+        if permit is not None:
+            if permit not in self.shares:
+                raise Unfounded("the entry names a permit that was not granted")
+            return [self.shares[permit]]
+        if self.shares:
+            raise Unfounded("the entry names no permit")
+        return []
+
+    def draw(self, reservation: str, units: int, *, whole: bool = False) -> None:
+        """Take an amount from an open reservation; with `whole`, all of it, which ends it.
+
+        Raises
+        ------
+        Unfounded
+        """
+        left = self.reservations.get(reservation, -1) - units
+        if left < 0 or (whole and left):
+            raise Unfounded("the entry takes another amount than was left of the reservation")
+        self.reservations[reservation] = left
+        if whole:
+            del self.reservations[reservation]
+
+    def count(self, charged: Charged, units: int, charges: int = 1) -> None:
+        """Add charges to the sum of those like them."""
+        before, sum_of_units = self.spending.get(charged, (0, 0))
+        self.spending[charged] = before + charges, sum_of_units + units
