@@ -50,13 +50,11 @@ RUN_ELSEWHERE = {
     "docs/recipes.md": "tests/integration/test_recipes.py",
     "docs/which-method.md": "tests/unit/docs/test_which_method.py",
     "docs/planning.md": "tests/unit/analyst_client/test_client_planning.py",
-    "docs/counts.md": "tests/unit/analyst_client/test_client_counts.py",
-    "docs/marginals.md": "tests/unit/analyst_client/test_client_marginals.py",
-    "docs/scores.md": "tests/unit/analyst_client/test_client_score.py",
-    "docs/analyses.md": "tests/unit/analyst_client/test_client_analyses.py",
+    "docs/kinds.md": "tests/unit/analyst_client/test_client_documentation.py",
+    "docs/analyses.md": "tests/unit/analyst_client/test_client_documentation.py",
     "docs/exports.md": "tests/unit/analyst_client/test_client_exports.py",
     "docs/formulas.md": "tests/unit/analyst_client/test_client_formulas.py",
-    "docs/tables.md": "tests/unit/analyst_client/test_client_tables.py",
+    "docs/tables.md": "tests/unit/analyst_client/test_client_documentation.py",
 }
 # Blocks that need a server, by their first line, and a test that does what they do with one.
 NEEDS_SERVER = {
