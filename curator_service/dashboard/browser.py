@@ -1,4 +1,4 @@
-"""What a browser sends and is sent: cookies, forms, where a request comes from, and the policy of a page."""
+"""Requests and answers of a browser: cookies, forms, origin of a request, and the policy of a page."""
 
 from urllib.parse import parse_qs, urlsplit
 
@@ -72,7 +72,7 @@ class Browser:
 
     @property
     def is_sent_from_elsewhere(self) -> bool:
-        """Whether the browser says that a page of another origin led here."""
+        """True if the browser says that a page of another origin led here."""
         return self._site in {"cross-site", "same-site"}
 
     def is_own_form(self) -> bool:

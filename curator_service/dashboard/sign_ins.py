@@ -37,7 +37,7 @@ NEXT_MAX = 2048
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a provider's answer says, of which each member may be anything; empty where it is not there once.
+    """Members of a provider's answer, not yet checked; empty where a member is not there once.
 
     Attributes
     ----------

@@ -14,7 +14,7 @@ MARK = "#counts"
 
 
 class RowMarks:
-    """Which rows count: one bit of each.
+    """Marks of the rows that count: one bit of each.
 
     Parameters
     ----------

@@ -252,7 +252,7 @@ class DatasetService:
         *,
         appended_to: Dataset | None = None,
     ) -> T:
-        """Accept rows in one unit of work, or refuse those of people who have a budget under another name.
+        """Accept rows in one unit of work; refuse people with a budget under another name.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""What the curator holds of one person, for whoever has the person's identifier and the curator's private keys."""
+"""Data that the curator holds of one person, found with the person's identifier and the curator's private keys."""
 
 import json
 import math

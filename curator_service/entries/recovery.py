@@ -92,7 +92,7 @@ class Reconcile(Event):
         account.highest_limit = max(account.highest_limit, int(self.highest_limit or 0))
 
     def _count_history(self, place: Place, account: Account) -> None:
-        """Add the charges of a second history to those of the analysts who were charged there."""
+        """Add the charges of a second history to the shares of the analysts charged there."""
         if self.actor == self.approved_by:
             raise Unfounded("the charges of a second history were taken over without a second person")
         charges = [(one.charged, int(one.count), int(one.units)) for one in self.charges or ()]

@@ -48,7 +48,7 @@ class PopulationError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Headroom:
-    """How much one of the limits that bind a payer leaves.
+    """Headroom that one of the limits of a payer leaves.
 
     Attributes
     ----------
@@ -173,7 +173,7 @@ def plan_population(
 
 
 def open_population(ledger: Ledger, population: Population, *, actor: str, time: str, **approval: str) -> Receipt:
-    """Store a population and begin its chain, saying who acts, when, and who approved it.
+    """Store a population and begin its chain with the actor, the time, and the approver.
 
     Raises
     ------

@@ -232,12 +232,12 @@ def _rules_of(stored: str) -> dict[str, Rule[Any]]:
 
 
 def list_grants(connection: Connection) -> list[tuple[str, str, str]]:
-    """Return who may use what, as (analyst's name, dataset's name, permit's id)."""
+    """Return grants as (analyst's name, dataset's name, permit's id)."""
     return [(analyst, dataset, permit) for analyst, dataset, permit in _GRANTS.all(connection)]
 
 
 def write_permit(connection: Connection, record: PermitRecord, uses: list[tuple[str, str]], moment: str) -> bool:
-    """Write a permit, and who may use what under it; False if it is not at the version before this one.
+    """Write a permit and its uses; False if it is not at the version before this one.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ DISTRIBUTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What a release must state of one statistic, whatever its price.
+    """Sensitivity and noise that a release must state of one statistic, at any price.
 
     Attributes
     ----------

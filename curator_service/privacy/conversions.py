@@ -40,7 +40,7 @@ _lock = threading.Lock()  # mpmath's functions change their context's precision 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """What an account's number v says about (ε, δ).
+    """Privacy curve (ε, δ) of an account's number v.
 
     Attributes
     ----------

@@ -61,7 +61,7 @@ class Distribution(StrEnum):
 
 
 class NoiseSource(Protocol):
-    """Where noise comes from: injected, so that tests can take its place; never configurable."""
+    """Source of noise: injected, so that tests can take its place; never configurable."""
 
     def sample(self, distribution: Distribution, scales: npt.ArrayLike) -> npt.ArrayLike:
         """Draw one integer for each scale, independently."""

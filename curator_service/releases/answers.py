@@ -38,7 +38,7 @@ class Answer(NamedTuple):
 
     @property
     def summary(self) -> str:
-        """What a list of releases shows of it."""
+        """Text of the answer in a list of releases."""
         return f'{self.opening},"request":{self.request},"cost":{self.cost}}}'
 
 

@@ -1,4 +1,4 @@
-"""How fast this machine passes over rows, measured on synthetic ones: what public times are scaled by."""
+"""Pace of this machine over rows, measured on synthetic ones: it scales public times."""
 
 import functools
 import math

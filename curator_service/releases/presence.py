@@ -1,4 +1,4 @@
-"""Which processes of this machine live: each keeps a file locked, and the kernel lets go of it at their end."""
+"""Live processes of this machine: each keeps a file locked, and the kernel lets go of it at their end."""
 
 import os
 import re

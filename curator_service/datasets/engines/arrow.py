@@ -46,7 +46,7 @@ class ClusterRows:
             raise ValueError("other words are told at registration: declare no `other` in a cluster")
 
     def check_type(self, name: str, found: pa.DataType) -> None:
-        """Refuse a column whose type may hold what has no place on the lattice.
+        """Refuse a column of a type with values that have no place on the lattice.
 
         Raises
         ------

@@ -50,7 +50,7 @@ _MISSING = {
 
 
 class Count(NamedTuple):
-    """How many answers of a sort there are, when they were given, and their entries in the ledger."""
+    """Numbers of answers of a sort, their first and last dates, and their entries in the ledger."""
 
     charged: int
     free: int

@@ -1,4 +1,4 @@
-"""A page for a person who asks what is held of them: one sheet of paper, one number, no word of the field."""
+"""A page for a person who asks about data held of them: one sheet of paper, one number, no word of the field."""
 
 from functools import cache, partial
 

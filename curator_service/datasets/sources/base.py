@@ -1,4 +1,4 @@
-"""What a source of rows is: raw columns in batches, and where each row stands."""
+"""Sources of rows: raw columns in batches, and the place of each row."""
 
 import os
 from collections import Counter
@@ -106,11 +106,11 @@ class Source(Protocol):
 
     @property
     def label(self) -> str:
-        """What messages call it."""
+        """Name in messages."""
 
     @property
     def place(self) -> str:
-        """What the number of a row counts: lines, or rows."""
+        """Unit of the number of a row: lines, or rows."""
 
     @property
     def decimal(self) -> str:

@@ -207,7 +207,7 @@ class Coder:
 
 
 class _Wrong:
-    """What breaks a declaration within one column of a batch."""
+    """Rows that break a declaration within one column of a batch."""
 
     def __init__(self, count: int) -> None:
         self.rows: _Flags = np.zeros(count, np.bool_)

@@ -91,7 +91,7 @@ def _refusal(label: str, error: Exception) -> IngestError:
 
 
 class CopySource(CsvSource):
-    """What PostgreSQL copies out as CSV.
+    """Result of a query that PostgreSQL copies out as CSV.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ def _to_key(value: object) -> str | None:
 
 
 class QuerySource:
-    """What a database hands over row by row.
+    """Result of a query that a database gives row by row.
 
     Parameters
     ----------

@@ -51,7 +51,7 @@ class Digested(io.RawIOBase):
 
     @property
     def share(self) -> float | None:
-        """How much was read, where it is known."""
+        """Share that was read, if it is known."""
         return None
 
     def readable(self) -> bool:
@@ -76,7 +76,7 @@ class Digested(io.RawIOBase):
 
     @property
     def state(self) -> tuple[int, str]:
-        """How many bytes were read, and their digest."""
+        """Number of bytes read, and their digest."""
         return self.count, self._digest.hexdigest()
 
     def finish(self) -> str:
@@ -123,7 +123,7 @@ class DigestedFile(Digested):
 
     @property
     def share(self) -> float | None:
-        """How much was read."""
+        """Share that was read."""
         return min(self.count / self._size, 1.0)
 
     def finish(self) -> str:
@@ -283,7 +283,7 @@ def _open_reader(packed: DigestedFile, compression: str) -> _Reader:
 
 
 class _Decompressor:
-    """What `bz2` and `lzma` unpack, one stream behind another."""
+    """Content that `bz2` or `lzma` unpacks, one stream behind another."""
 
     def __init__(self, packed: DigestedFile, make: Any) -> None:
         self._packed, self._make, self._one = packed, make, make()

@@ -1,4 +1,4 @@
-"""What a stored release has otherwise than a request that it covers, in words: a clause for each thing."""
+"""Differences of a stored release from a request that it covers, in words: a clause for each thing."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping

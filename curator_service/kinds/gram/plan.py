@@ -68,7 +68,7 @@ class GramPlan:
 
     @property
     def outputs(self) -> tuple[Output, ...]:
-        """What leaves of each statistic."""
+        """Output of each statistic."""
         return tuple(output_of(Statistic(part.statistic), self.design) for part in self.parts)
 
     @property
@@ -79,7 +79,7 @@ class GramPlan:
 
 @dataclass(frozen=True, slots=True)
 class _SensitivityInputs:
-    """What is asked, with the bounds that follow from it."""
+    """Request, with the bounds that follow from it."""
 
     design: Design
     row_map: RowMap

@@ -21,7 +21,7 @@ LINES_MAX = 1000
 
 
 class Inspection:
-    """Looks whether what is stored holds.
+    """Inspection of the stored ledger and data.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ class ReconciliationError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Reconciliation:
-    """What a reconciliation did to one population.
+    """Result of a reconciliation for one population.
 
     Attributes
     ----------
@@ -362,7 +362,7 @@ class _Loss:
 
     @property
     def units(self) -> int:
-        """What was spent in it, and is not in this ledger."""
+        """Units spent in it that are not in this ledger."""
         return max(0, *(checkpoint.posted - self.known for checkpoint in self.lost))
 
     @property

@@ -26,7 +26,7 @@ from curator_service.privacy.lattice import (
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """What an expression gives for each row.
+    """Values of an expression for each row.
 
     Attributes
     ----------
