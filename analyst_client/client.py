@@ -736,7 +736,7 @@ class CuratorClient:
         limit : mapping of str to float, optional
             The part of each population's budget, such as ``{"epsilon": 1.0, "delta": 1e-6}``. Default all of it.
         rules : mapping, optional
-            Rules for each release, such as ``{"kinds": ["counts"]}`` where counts alone may be bought.
+            Rules for each release, such as ``{"kinds": [CountsRequest.kind]}`` where counts alone may be bought.
         permit : str, optional
             The permit that is to be changed, by its id.
         idempotency_key : str, optional

@@ -27,7 +27,7 @@ PAGE = 100
 
 
 class Host(Enum):
-    """Who acts where an act is a command on the curator's machine."""
+    """Actor of an act that is a command on the curator's machine."""
 
     OPERATOR = "operator"
     """Whoever is at the machine, as ``operator:USER``: no header and no token can name that."""
@@ -36,7 +36,7 @@ class Host(Enum):
 
 
 class RetryKey(Enum):
-    """Whether a request has an idempotency key, by which its retry after a lost answer does not act twice."""
+    """Need of an idempotency key: with it, a retry after a lost answer does not act twice."""
 
     OPTIONAL = False
     REQUIRED = True
@@ -88,12 +88,12 @@ class Parameter:
 
     @property
     def is_needed(self) -> bool:
-        """Whether it must be given."""
+        """True if the parameter must be given."""
         return self.default is inspect.Parameter.empty
 
     @property
     def is_positional(self) -> bool:
-        """Whether a command takes it by its place: what names an object."""
+        """True if a command takes it by its place: it names an object."""
         is_name = any(getattr(one, "pattern", None) == NAME_PATTERN for one in self.field.metadata)
         return self.place == "path" or (self.is_needed and (is_name or self.name.endswith("_id")))
 
@@ -145,7 +145,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Act:
-    """What somebody may do.
+    """Act that a caller may do.
 
     Attributes
     ----------
@@ -223,12 +223,12 @@ class Act:
 
     @property
     def line(self) -> str:
-        """What it does, in one line without a period."""
+        """Summary of the act, in one line without a period."""
         return inspect.cleandoc(self.do.__doc__ or "").partition("\n")[0].rstrip(".")
 
     @functools.cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """What is given to it."""
+        """Parameters of the act."""
         hints = typing.get_type_hints(self.do, include_extras=True)
         _, *own = inspect.signature(self.do).parameters.values()
         places = {True: "path", False: "query" if self.method in {"GET", "DELETE"} else "body"}
@@ -239,7 +239,7 @@ class Act:
 
     @property
     def of_body(self) -> list[Parameter]:
-        """What of it stands in the body."""
+        """Parameters that stand in the body."""
         return [one for one in self.parameters if one.place == "body"]
 
     @functools.cached_property
@@ -264,7 +264,7 @@ class Act:
 
     @property
     def about(self) -> str:
-        """What more there is to say of it."""
+        """Description of the act after its summary."""
         return inspect.cleandoc(self.do.__doc__ or "").partition("\n")[2].strip().replace("\n", " ")
 
     def read(self, call: "Call") -> dict[str, Any]:

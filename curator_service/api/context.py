@@ -1,4 +1,4 @@
-"""What an act is done with: the services, and who does it."""
+"""Context of an act: the services, and the caller."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -70,7 +70,7 @@ class RequestContext:
 
     @property
     def call(self) -> "Call":
-        """What was sent to the route."""
+        """Request sent to the route."""
         assert self.sent is not None
         return self.sent
 

@@ -122,7 +122,7 @@ def _view(units: int, account: AccountModel) -> str:
 
 
 def _name_ledger(account: AccountModel) -> str:
-    """Say of which account entries are, and what their amounts count."""
+    """Name the account of entries, and the unit of their amounts."""
     counted = f"amounts in {ACCOUNTANTS[account.accountant].symbol}, ε at δ {account.delta:g}"
     return f"Ledger of {account.population}: {account.adjacency}, {account.accountant}; {counted}"
 

@@ -1,4 +1,4 @@
-"""What a browser sends and is sent: cookies, forms, where a request comes from, and the policy of a page."""
+"""Requests and answers of a browser: cookies, forms, origin of a request, and the policy of a page."""
 
 from urllib.parse import parse_qs, urlsplit
 
@@ -22,13 +22,7 @@ SESSION, ENTRY, SIGN_IN = "curator-session", "curator-entry", "curator-sign-in"
 
 
 class Browser:
-    """One request of a browser, as the worker thread reads it.
-
-    Parameters
-    ----------
-    request : Request
-    body : bytes
-    """
+    """One request of a browser, as the worker thread reads it."""
 
     def __init__(self, request: Request, body: bytes) -> None:
         headers: Headers = request.headers
@@ -56,7 +50,6 @@ class Browser:
 
         Parameters
         ----------
-        name, value : str
         site : str
             ``Strict``, or ``Lax`` for one that comes with a link from elsewhere, too.
         age_s : int, optional
@@ -72,7 +65,7 @@ class Browser:
 
     @property
     def is_sent_from_elsewhere(self) -> bool:
-        """Whether the browser says that a page of another origin led here."""
+        """True if the browser says that a page of another origin led here."""
         return self._site in {"cross-site", "same-site"}
 
     def is_own_form(self) -> bool:

@@ -1,4 +1,4 @@
-"""How a function becomes a page: a page exists only through an action of the policy, as a route of `/v1` does."""
+"""Pages made of functions: a page exists only through an action of the policy, as a route of `/v1` does."""
 
 import inspect
 import re
@@ -77,7 +77,7 @@ class PageContext:
 
     @property
     def principal(self) -> Principal:
-        """Who is signed in."""
+        """Principal that is signed in."""
         return self.session.principal
 
     def as_request(self) -> RequestContext:
@@ -97,7 +97,7 @@ class PageContext:
             return None
 
     def may(self, action: Action) -> bool:
-        """Tell whether whoever looks may take an action at all: what they may not is not shown."""
+        """Tell whether the viewer may take an action on any object: a page hides the others."""
         return self.objects_of(action) is not None
 
     def text(self, name: str) -> str:
@@ -106,7 +106,7 @@ class PageContext:
 
     @cached_property
     def entered(self) -> Mapping[str, str]:
-        """What was entered, to be shown again where it was refused."""
+        """Values entered in the form, to be shown again after a refusal."""
         return {name: values[0] for name, values in self.form.items() if name not in {FORM_TOKEN, TOKEN}}
 
     def count(self, name: str, default: int, highest: int = 2**62) -> int:
@@ -294,10 +294,8 @@ def add_form(
 
     Parameters
     ----------
-    router : APIRouter
     address : str
         With the parameters of the act's own address.
-    act : Act
     done : callable
         Takes the answer, and returns the address of the page that follows.
     again : callable

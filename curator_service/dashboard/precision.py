@@ -1,4 +1,4 @@
-r"""What a budget can still give, in words that need no privacy notion: how long intervals would be.
+r"""Precision that a budget can still give, without a privacy notion: the lengths of intervals.
 
 One `gram` release of one feature and one target that takes all that is left, under the row map `box`. Feature and
 target are standardised: their bounds lie three deviations from the centre, so that in scaled units a deviation is
@@ -37,7 +37,7 @@ _STATISTICS = (Statistic.XTX, Statistic.XTY, Statistic.YTY)
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """How long 95 % intervals would be with so many rows, in deviations.
+    """Lengths of 95 % intervals with so many rows, in deviations.
 
     Attributes
     ----------
@@ -54,13 +54,7 @@ class Lengths:
 
 
 def expected_lengths(population: Population, rows: Sequence[int] = ROWS) -> list[Lengths]:
-    """Return what the rest of a budget could tell; nothing where it is too little, or too much, for one release.
-
-    Parameters
-    ----------
-    population : Population
-    rows : sequence of int
-    """
+    """Return what the rest of a budget could tell; nothing where it is too little, or too much, for one release."""
     left = population.view_left(population.remaining)
     price = getattr(left, population.accountant.notion)
     sigma = None if not price else _sigma(population.accountant, population.adjacency, price)

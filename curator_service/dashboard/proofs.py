@@ -15,7 +15,6 @@ class RowProofs:
 
     Parameters
     ----------
-    keys : KeyRing
     now : callable
         The clock.
     """
@@ -50,7 +49,7 @@ class RowProofs:
         return hmac.new(self._secret, text.encode(), hashlib.sha256).hexdigest()
 
     def holds(self, table: str, said: Sequence[str], proof: str) -> bool:
-        """Tell whether a proof is that of a row.
+        """Tell whether a proof belongs to a row.
 
         Raises
         ------

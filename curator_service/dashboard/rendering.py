@@ -1,4 +1,4 @@
-"""What the templates of the dashboard use: files of the style; numbers, moments and spans of time for people."""
+"""Helpers of the dashboard's templates: files of the style; numbers, moments and spans of time for people."""
 
 import hashlib
 import json

@@ -124,7 +124,7 @@ def see_session(connection: Connection, id_hash: str, moment: str) -> None:
 
 
 def change_session(connection: Connection, record: SessionRecord) -> None:
-    """Write when whoever has a session proved last who that is, and the form that waits, with what proves them."""
+    """Write the moment of a session's last proof of identity, and the form that waits, with the row's proof."""
     _CHANGE.execute(
         connection, id_hash=record.id_hash, confirmed=record.confirmed_at, form=record.kept, proved=record.proof
     )
@@ -180,13 +180,10 @@ def list_entries_that_say(
 
     Parameters
     ----------
-    connection : Connection
-    population : str
     said : sequence of (str, str)
         Members among those of `_SELECTIVE`, and their texts; of a time how it begins.
     before : int
         The sequence before which to look.
-    count : int
 
     Returns
     -------

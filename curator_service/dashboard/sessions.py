@@ -38,7 +38,7 @@ _SECRET_BYTES, _ID_CHARACTERS = 32, 43
 
 
 class SignInRefused(AuthenticationRequired):
-    """What was entered, or what a provider says, lets nobody in, or not whoever has the session."""
+    """Refusal of a sign-in: no valid identity, or not the identity of the session."""
 
     status = HTTPStatus.FORBIDDEN
     title = "This does not let you in"
@@ -47,7 +47,7 @@ class SignInRefused(AuthenticationRequired):
 
 @dataclass(frozen=True, slots=True)
 class Entrance:
-    """Who somebody is, and how that is known.
+    """Identity of a caller, and its proof.
 
     An identity provider's word makes one, too: with an empty `token_id`, and its own end.
 
@@ -95,7 +95,7 @@ class BrowserSession:
 
     @property
     def form_token(self) -> str:
-        """What each of its forms holds, and no other page can know."""
+        """Token that each of its forms holds, and no other page can know."""
         return form_token(self.id)
 
 
@@ -121,7 +121,7 @@ class KeptForm:
 
 
 def form_token(secret: str) -> str:
-    """Return what the forms of whoever has a secret cookie hold: it tells nothing of the cookie."""
+    """Return the token for the forms of a secret cookie: it tells nothing of the cookie."""
     return hmac.new(secret.encode(), b"curator-form:1", hashlib.sha256).hexdigest()
 
 
@@ -135,11 +135,8 @@ class BrowserSessions:
 
     Parameters
     ----------
-    database : Database
-    identity : IdentityService
     now : callable
         The clock.
-    proofs : RowProofs
     """
 
     def __init__(self, database: Database, identity: IdentityService, now: Clock, proofs: RowProofs) -> None:
@@ -226,7 +223,7 @@ class BrowserSessions:
         return None if found is None else found[1]
 
     def confirm_by_hash(self, id_hash: str) -> None:
-        """Note that whoever has a session has proved anew who that is."""
+        """Note that the holder of a session has proved the identity anew."""
         self._change(id_hash, confirmed_at=timestamp(self.now()))
 
     def end_by_hash(self, id_hash: str) -> None:

@@ -37,7 +37,7 @@ NEXT_MAX = 2048
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a provider's answer says, of which each member may be anything; empty where it is not there once.
+    """Members of a provider's answer, not yet checked; empty where a member is not there once.
 
     Attributes
     ----------
@@ -77,9 +77,6 @@ class ProviderSignIns:
 
     Parameters
     ----------
-    database : Database
-    identity : IdentityService
-    sessions : BrowserSessions
     now : callable
         The clock.
     public_url : str
@@ -166,7 +163,6 @@ class ProviderSignIns:
             Of the provider whose answer it seems to be.
         cookie : str
             What the browser kept.
-        answer : Answer
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Whether rows are those of people who have a budget already: keyed digests and sealed sketches in the database.
+"""Recognition of people who have a budget already: keyed digests and sealed sketches in the database.
 
 Secrets are derived from the curator's private keys. Digests and seals are under the newest key, so older ones stay
 needed. Sketches are comparable for good: their tokens are under a secret of the first key, and they are encrypted.
@@ -59,7 +59,7 @@ _SEALED = 3
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What the rows of a version are recognised by, ready to be stored.
+    """Digest and sketches that recognise the rows of a version, ready to be stored.
 
     Attributes
     ----------
@@ -79,7 +79,6 @@ class LikenessService:
 
     Parameters
     ----------
-    keys : KeyRing
     storage : Storage
         Has the sketches of rows that wait.
     noise : NoiseSource, optional
@@ -127,7 +126,7 @@ class LikenessService:
     def renew(
         self, connection: Connection, about: Version, marks: Marks, *, is_forgetting: bool, is_replaced: bool
     ) -> None:
-        """Keep what the people of a version's rows are recognised by, without whom is forgotten.
+        """Keep the digests and sketches of the people of a version's rows, without forgotten ones.
 
         As much is deleted and written whatever has changed: beside the sketch of the version the first one of its rows,
         or, where somebody is forgotten, that of the version again. The first one of a registration is of raw values,
@@ -165,10 +164,8 @@ class LikenessService:
 
         Parameters
         ----------
-        connection : Connection
         population : str
             Of the rows.
-        snapshot : Snapshot
         refusals : bytes
             What all refusals so far are, in short: with each the threshold changes.
         others : collection of str
@@ -225,7 +222,7 @@ class LikenessService:
         return excess
 
     def is_known(self, connection: Connection, dataset_id: str, snapshot: Snapshot, *, refusals: bytes) -> bool:
-        """Tell whether rows are those of a dataset, or nearly; `refusals` as for `find_owner`."""
+        """Tell whether a dataset has these rows, or nearly; `refusals` as for `find_owner`."""
         excess = [
             self._open(stored).find_excess(snapshot.sketch)
             for stored in self._list_sketches(connection)

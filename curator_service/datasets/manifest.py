@@ -65,7 +65,7 @@ def _to_iso(value: object) -> object:
 
 
 def _is_unset(value: object) -> bool:
-    """Tell whether a field is left out of what is stored: a manifest of before the field keeps its digest."""
+    """Tell whether a stored manifest omits a field: a manifest of before the field keeps its digest."""
     return value is None
 
 
@@ -133,7 +133,7 @@ ENCODINGS = (
 
 
 class CsvOptions(BaseModel):
-    """How a CSV file is written; what is not declared is a comma, a point, UTF-8, double quotes, and not compressed.
+    """Format of a CSV file; the defaults are a comma, a point, UTF-8, double quotes, and no compression.
 
     Without `header` the first line names the columns. With it the first line is a row.
     """
@@ -239,7 +239,7 @@ class ColumnDeclaration(BaseModel):
 
     @property
     def header(self) -> str:
-        """What the column is called in the source."""
+        """Name of the column in the source."""
         return self.source or self.name
 
     @property
@@ -350,7 +350,7 @@ class Manifest(BaseModel):
 
     @property
     def csv_options(self) -> CsvOptions:
-        """How a CSV file is written."""
+        """Format of a CSV file."""
         return self.csv or CsvOptions()
 
     @property

@@ -1,4 +1,4 @@
-"""Which rows of a person count: a rule of that person's rows alone, whatever their order in the source.
+"""Choice of the rows of a person that count: by that person's rows alone, whatever their order in the source.
 
 Of each person those rows count that come first by a declared column, or by a hash of the stored row where none is
 declared or two are equal. The hash is public and has no key: it picks rows as if at random, and the same ones wherever

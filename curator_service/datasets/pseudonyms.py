@@ -54,7 +54,7 @@ class Pseudonymiser:
 
     @property
     def keeps_identifiers(self) -> bool:
-        """Whether `remember` keeps whose pseudonyms are."""
+        """True if `remember` keeps the identifiers of pseudonyms."""
         return False
 
     def check(self) -> None:

@@ -1,4 +1,4 @@
-"""Whether people of two populations seem to be the same, by their identifiers: told with noise, at the machine alone.
+"""Estimate of the people that two populations share, by identifiers: told with noise, at the machine alone.
 
 A sketch keeps the smallest pseudonyms of a dataset's persons. Below the last one that both could have, each has every
 person of its dataset, so that what they have in common there is a sample of all that they have in common.

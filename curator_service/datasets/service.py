@@ -95,9 +95,6 @@ class DatasetService:
 
     Parameters
     ----------
-    database : Database
-    ledger : LedgerService
-    storage : Storage
     now : callable
         The clock.
     schedule : {"daily", "weekly", "monthly"}
@@ -252,15 +249,10 @@ class DatasetService:
         *,
         appended_to: Dataset | None = None,
     ) -> T:
-        """Accept rows in one unit of work, or refuse those of people who have a budget under another name.
+        """Accept rows in one unit of work; refuse people with a budget under another name.
 
         Parameters
         ----------
-        manifest : Manifest
-        snapshot : Snapshot
-        actor : str
-        other_people : OtherPeople, optional
-        accept : callable
         appended_to : Dataset, optional
             One in which a row is a person: rows that are nearly those that it has are refused, too.
 
@@ -394,7 +386,6 @@ class DatasetService:
 
         Parameters
         ----------
-        dataset : Dataset
         version : int
             Of the rows, as sketches have it: below zero of rows that wait.
         """

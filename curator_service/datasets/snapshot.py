@@ -65,7 +65,7 @@ _CachedGram = tuple[dict[Term, int], IntArray]
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What is kept beside the rows, and nowhere else: exact functions of them, and what opens the commitment.
+    """Facts kept beside the rows, and nowhere else: exact functions of them, and the nonce of the commitment.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class About:
 
     @property
     def commitment(self) -> str:
-        """What the ledger's entry holds of the snapshot."""
+        """Commitment to the snapshot in the ledger's entry."""
         return hashlib.sha256(bytes.fromhex(self.nonce + self.lattice_digest)).hexdigest()
 
     @classmethod
@@ -127,7 +127,7 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What was written, or read back: digests that never leave the curator without a key.
+    """Digests of a snapshot that was written, or read back: they never leave the curator without a key.
 
     Attributes
     ----------
@@ -175,7 +175,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """What the database names of what is stored.
+    """Stored folders that the database names.
 
     Attributes
     ----------
@@ -194,7 +194,6 @@ class Storage:
 
     Parameters
     ----------
-    root : Path
     engine : Engine, optional
         Of passes over rows; numpy's if not given.
     """
@@ -233,9 +232,6 @@ class Storage:
 
         Parameters
         ----------
-        dataset_id : str
-        manifest : Manifest
-        source : Source
         sketcher : Sketcher
             Sees raw values, before the lattice.
         progress : callable
@@ -407,7 +403,7 @@ class Storage:
             raise RowsUnreadable from None
 
     def has_files(self, dataset_id: str) -> bool:
-        """Tell whether what a release needs of a dataset is there."""
+        """Tell whether the files that a release needs are there."""
         try:
             return all(part.has_files(self.root / dataset_id) for part in self.about(dataset_id).parts)
         except RowsUnreadable:
@@ -442,7 +438,7 @@ class Storage:
         return StoredRows(self.root / dataset_id, self.about(dataset_id).parts, manifest.row_capacity)
 
     def holds(self, dataset_id: str, manifest: Manifest, commitment: str) -> bool:
-        """Tell whether rows and sums are, number by number, those that were registered."""
+        """Tell whether rows and sums agree, number by number, with the registered ones."""
         if self.find_fault(dataset_id, commitment):
             return False
         folder = self.root / dataset_id
@@ -544,9 +540,6 @@ def write_part(
 
     Parameters
     ----------
-    folder : Path
-    manifest : Manifest
-    batches : iterable of SourceBatch
     find_counted : callable
         Called when all rows are written, of what reads them; returns those that count, or None where all of them do.
     key_id : str, optional
@@ -603,7 +596,7 @@ def _sum_gram(batches: Iterable[Batch], manifest: Manifest) -> IntArray:
 
 
 def is_whole(folder: Path, part: Part, manifest: Manifest) -> bool:
-    """Tell whether the files of a part are what its description says, number by number.
+    """Tell whether the files of a part agree with its description, number by number.
 
     Raises
     ------

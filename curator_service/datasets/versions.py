@@ -101,8 +101,6 @@ class VersionService:
 
     Parameters
     ----------
-    datasets : DatasetService
-    erasures : ErasureLog
     check_engine : callable
         Raises `SelfTestError` where the engine sums wrongly; called before anything is cut.
     ending_after : callable
@@ -155,9 +153,7 @@ class VersionService:
         ----------
         name : str
             Of the dataset.
-        source : Path or Source
         act : {"append", "replace"}
-        actor : str
         other_people : OtherPeople, optional
             As for a registration.
         progress : callable
@@ -207,7 +203,6 @@ class VersionService:
         ----------
         identifier : str
             As the source wrote it.
-        actor : str
         names : sequence of str, optional
             Of the datasets; all of them if not given.
 
@@ -232,8 +227,6 @@ class VersionService:
 
         Parameters
         ----------
-        name : str
-        actor : str
         successor : str
             The name of the dataset that takes its place.
 
@@ -253,8 +246,6 @@ class VersionService:
 
         Parameters
         ----------
-        change_id : str
-        actor : str
         at_subjects_wish : bool
             Whether the person who was to be forgotten wishes it, which whoever withdraws an erasure states.
 
@@ -311,7 +302,7 @@ class VersionService:
         return again
 
     def _recall_lost(self) -> None:
-        """Do what is written down, whatever became of its row; nobody waits for it where no row was touched."""
+        """Ask again for logged erasures that the database lost; nobody waits for it where no row was touched."""
         with self.database.read() as connection:
             lost = self._list_lost(connection, [self.erasures])
         if lost:
@@ -437,7 +428,7 @@ class VersionService:
         return change
 
     def _holds(self, dataset: Dataset, pseudonyms: dict[str, bytes]) -> bool:
-        """Tell whether a dataset has rows of a person, those that wait included."""
+        """Tell whether a dataset has rows of a person, waiting ones included."""
         waiting = [json.loads(change.content) for change in self._list_waiting(dataset.id)]
         for name in [dataset.folder, *(content["folder"] for content in waiting if "folder" in content)]:
             for part in self.storage.about(name).parts:
@@ -453,7 +444,7 @@ class VersionService:
     # --- Cuts
 
     def cut_due(self, note_failure: Callable[[Dataset], None] = lambda _: None) -> list[Dataset]:
-        """Cut every dataset whose moment has come, and overwrite what has ended; return the new versions.
+        """Cut every dataset that is due, and overwrite ended rows; return the new versions.
 
         One that fails is noted and tried again: it does not keep the others from theirs.
         """

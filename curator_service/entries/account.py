@@ -18,7 +18,7 @@ class Unfounded(Exception):
 
 @dataclass(slots=True)
 class Share:
-    """What one permit has of an account; without a limit of its own it is bound by the account's.
+    """Share that one permit has of an account; without a limit of its own it is bound by the account's.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Share:
     rules: Mapping[str, Rule[Any]] = field(default_factory=dict, compare=False)
 
     def spend(self, actor: str, asked: Asked | None, moment: str, *, posted: int = 0, pending: int = 0) -> None:
-        """Add amounts where the permit lets whoever acts spend them at this moment, and on what is asked.
+        """Add amounts if the permit lets the actor spend them now, and on the request.
 
         Raises
         ------
@@ -75,7 +75,7 @@ class Share:
             raise Unfounded("the charges exceed the limit of a permit")
 
     def is_wider_than(self, before: "Share | None") -> bool:
-        """Tell whether it lets anybody do what they could not do before, or for something else."""
+        """Tell whether it allows more than before, or something else."""
         if before is None:
             return True
         ended = before.expires_at != FOR_EVER

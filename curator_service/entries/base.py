@@ -19,7 +19,7 @@ ProposalId = Annotated[str, Field(pattern=r"^prp_[0-9a-f]{24}$", description="Wh
 
 
 class Place(Answer):
-    """Where an entry stands, its amount, and the account there."""
+    """Place of an entry, its amount, and the account there."""
 
     format: Literal[2]
     population: str
@@ -34,7 +34,7 @@ class Place(Answer):
 
 
 class Decision(TypedDict):
-    """Members of an entry by which it names who asked for something, who approved it, when, and why."""
+    """Members of an entry for a decision: actor, approver, time and reason."""
 
     actor: str
     approved_by: str
@@ -44,7 +44,7 @@ class Decision(TypedDict):
 
 
 class Units(Enum):
-    """Which amounts an entry of a kind may have."""
+    """Amounts that an entry of a kind may have."""
 
     NONE = "none"
     SOME = "some"
@@ -56,7 +56,7 @@ class Units(Enum):
 
 
 class Event(Answer):
-    """What an entry says.
+    """Statement of an entry.
 
     Attributes
     ----------

@@ -92,7 +92,7 @@ class Reconcile(Event):
         account.highest_limit = max(account.highest_limit, int(self.highest_limit or 0))
 
     def _count_history(self, place: Place, account: Account) -> None:
-        """Add the charges of a second history to those of the analysts who were charged there."""
+        """Add the charges of a second history to the sums, and to the permits that were charged there."""
         if self.approved_by in {None, self.actor}:
             raise Unfounded("the charges of a second history were taken over without a second person")
         if self.charges is None:

@@ -91,7 +91,7 @@ class Permit(Event):
 
     @property
     def share(self) -> Share:
-        """What it lets people do with the account, nothing spent yet."""
+        """Share of the account that it grants, nothing spent yet."""
         return Share(
             None if self.permit_limit is None else int(self.permit_limit),
             expires_at=self.expires_at or FOR_EVER,
@@ -118,7 +118,7 @@ class Permit(Event):
 
 
 def is_host(actor: str) -> bool:
-    """Tell whether whoever acts has the machine itself: an operator at its command line."""
+    """Tell whether an actor has the machine itself: an operator at its command line."""
     return actor.startswith("operator:")
 
 

@@ -1,4 +1,4 @@
-"""What the entries of a chain say beside amounts, as far as they were read."""
+"""Statements of a chain's entries beside amounts, as far as they were read."""
 
 from dataclasses import dataclass, field
 
@@ -7,7 +7,7 @@ from curator_service.entries.account import Share
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What a chain says of a dataset, and what decides its noise and who pays."""
+    """Statement of a chain about a dataset: values that decide its noise and its account."""
 
     population: str
     adjacency: str
@@ -21,7 +21,7 @@ class Registration:
 
 @dataclass(slots=True)
 class Told:
-    """What a chain says, so far.
+    """Statements of a chain, so far.
 
     Attributes
     ----------

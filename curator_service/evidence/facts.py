@@ -1,4 +1,4 @@
-"""What an evidence pack states: releases, their permit and their accounts, as attested entries and declarations say.
+"""Facts of an evidence pack: releases, their permit and their accounts, as attested entries and declarations say.
 
 Nothing here depends on rows but the released answers themselves.
 """
@@ -44,7 +44,7 @@ class Entry:
 
     @property
     def time(self) -> str:
-        """When it was written."""
+        """Moment of the entry."""
         return str(self.says["time"])
 
     @property
@@ -90,7 +90,7 @@ class ReleaseFacts:
 
     @property
     def units(self) -> int:
-        """What its noise cost, in units of the account: of what was cut out of a stored answer, what that one cost."""
+        """Cost of its noise, in units of the account; for a part of a stored answer, the cost of that answer."""
         return int(self.charge.says["units"])
 
 
@@ -143,7 +143,7 @@ class PermitFacts:
 
     @property
     def ended_at(self) -> str:
-        """When it was ended before its time; empty where it was not."""
+        """Moment of an end before its time; empty if there was none."""
         final = {population: self._final(population) for population in self.highest_limits}
         ended = [entry.time for entry in final.values() if not entry.says["people"]]
         return max(ended) if len(ended) == len(final) else ""

@@ -1,4 +1,4 @@
-"""What a pack says in words: kinds, statistics, checks of statistical disclosure control, and what is left to judge."""
+"""Words of a pack: kinds, statistics, checks of statistical disclosure control, and points left to judge."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""What the register says of principals and tokens: whoever may write tables alone makes nobody an analyst.
+"""Principals and tokens in the register: write access to the tables alone makes nobody an analyst.
 
 A row of the tables counts as far as attested entries of the register say the same: the tables may only restrict.
 """
@@ -52,7 +52,7 @@ def commitment(token_id: str, secret_hash: str) -> str:
 
 @dataclass(slots=True)
 class _Issued:
-    """What the register says of a token."""
+    """Statement of the register about a token."""
 
     principal: str
     commitment: str
@@ -63,7 +63,7 @@ class _Issued:
 
 @dataclass(slots=True)
 class Known:
-    """What the register says of a principal.
+    """Statement of the register about a principal.
 
     Attributes
     ----------
@@ -91,12 +91,7 @@ class Known:
 
 
 class Attestation:
-    """What this process has read of the register.
-
-    Parameters
-    ----------
-    acts : Acts
-    """
+    """Statements of the register that this process has read."""
 
     def __init__(self, acts: Acts) -> None:
         self._acts = acts

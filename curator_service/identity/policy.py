@@ -1,4 +1,4 @@
-"""Who may do what: one table of action × role × objects. What is not in it is denied."""
+"""Policy of access: one table of action × role × objects. Everything else is denied."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -15,7 +15,7 @@ class Role(StrEnum):
 
 
 class Action(StrEnum):
-    """What can be done through the service."""
+    """Action through the service."""
 
     READ_DATASET = "read dataset"
     READ_BUDGET = "read budget"

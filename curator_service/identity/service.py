@@ -1,4 +1,4 @@
-"""Who is calling, and what that principal may do."""
+"""Identity of a caller, and the rights of that principal."""
 
 import secrets
 import threading
@@ -77,7 +77,7 @@ class _MadeBefore(IdentityError):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who is calling, and how that is known.
+    """Identity of a caller, and its proof.
 
     Attributes
     ----------
@@ -106,11 +106,11 @@ class SignedIn(Protocol):
 
     @property
     def principal(self) -> Principal:
-        """Who it is, with the roles that the provider's groups give."""
+        """Principal, with the roles that the provider's groups give."""
 
     @property
     def told_at(self) -> str:
-        """When the provider said so."""
+        """Moment of the provider's statement."""
 
     @property
     def expires_at(self) -> str:
@@ -122,11 +122,11 @@ class SignedIn(Protocol):
 
     @property
     def recognition(self) -> Recognition:
-        """How the provider tells the person from others."""
+        """Claim by which the provider tells the person from others."""
 
     @property
     def is_anew(self) -> bool:
-        """Whether the person proved for this very sign-in who that is."""
+        """True if the person proved the identity for this very sign-in."""
 
 
 class Providers(Protocol):
@@ -145,7 +145,7 @@ class Providers(Protocol):
         """Say why nobody can sign in with a browser."""
 
     def find_rule(self, issuer: str, /) -> tuple[str, bool] | None:
-        """Return the claim by which an issuer tells people apart, and whether two values of it are two persons."""
+        """Return the claim by which an issuer tells people apart, and if two values are two persons."""
 
     def describe(self) -> list[SignInIssuer]:
         """Return what somebody needs to know to sign in."""
@@ -168,7 +168,6 @@ class IdentityService:
 
     Parameters
     ----------
-    database : Database
     acts : Acts
         The register, where every change is written.
     now : callable
@@ -321,10 +320,8 @@ class IdentityService:
 
         Parameters
         ----------
-        name : str
         *roles : Role
             Those of a new principal; of one that there is, those with which the token may act.
-        days : int
         read_only : bool
             Whether the token may only look.
         actor : str
@@ -484,10 +481,8 @@ class IdentityService:
 
         Parameters
         ----------
-        token_id : str
         grace_s : int
             For how long the old one goes on, in seconds.
-        actor : str
         of : Principal, optional
             Whose token it must be.
         key : str, optional
@@ -703,7 +698,6 @@ class IdentityService:
             Its id is the identity that the provider states.
         told_at : str
             When the provider said so.
-        recognition : Recognition
 
         Raises
         ------
@@ -778,7 +772,7 @@ class IdentityService:
         return (holder, [before]) if keeps else (before, [holder])
 
     def is_of(self, identity: str, principal_id: str) -> bool:
-        """Return whether somebody whom a provider identifies so is a principal."""
+        """Return whether a provider's identity belongs to a principal."""
         if self.attestation.holder_of_identity(identity) != principal_id:
             self.attestation.refresh()
         return self.attestation.holder_of_identity(identity) == principal_id

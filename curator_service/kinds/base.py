@@ -1,4 +1,4 @@
-"""What a kind of release is: a sum over rows of bounded integer contributions, with its plan, its text and its rules.
+"""Kind of a release: a sum over rows of bounded integer contributions, with its plan, its text and its rules.
 
 A kind's meaning never changes: what a name stands for in a stored answer or an entry of the ledger, it stands for ever.
 """
@@ -36,7 +36,7 @@ class ReleasePlan(NoisePlan, Protocol):
 
     @property
     def joint(self) -> JointBound | None:
-        """How costs combine, where they do not just add."""
+        """Joint bound of the costs, if they do not just add."""
 
 
 R = TypeVar("R", bound=ReleaseRequest)
@@ -65,7 +65,7 @@ class Planned(Generic[P]):
 
 
 class LibraryRules(Protocol[RuledT_contra]):
-    """When a stored release of a kind answers a request, and how: on one shelf, with no more noise than asked.
+    """Rules for an answer from a stored release of a kind: on one shelf, with no more noise than asked.
 
     Attributes
     ----------

@@ -36,7 +36,7 @@ from curator_service.privacy.selection import EVERY_ROW, Selection
 
 
 class Item(Protocol):
-    """What is released with noise of one scale."""
+    """Item that is released with noise of one scale."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -44,7 +44,7 @@ class Item(Protocol):
 
     @property
     def key(self) -> str:
-        """What orders items; of one dataset, equal for equal items alone."""
+        """Sorting key of items; of one dataset, equal for equal items alone."""
 
     @property
     def request(self) -> dict[str, Any]:
@@ -109,7 +109,7 @@ class ItemsPlan(Generic[ItemT]):
 
 
 class ItemsListing(Listing, Generic[ItemT]):
-    """What a release of items is, or what a request asks it to be."""
+    """Listing of a release of items, or of a request for one."""
 
     member: ClassVar[str]
     noun: ClassVar[str]
@@ -122,11 +122,11 @@ class ItemsListing(Listing, Generic[ItemT]):
     @property
     @abstractmethod
     def read_columns(self) -> tuple[Column, ...]:
-        """What items are made of, declared or computed, each once."""
+        """Columns of the items, declared or computed, each once."""
 
     @cached_property
     def selection(self) -> Selection:
-        """Which rows count, and for how much."""
+        """Rows that count, and their weights."""
         return read_selection(self.request.get("where"), self.request.get("weight"), self.declared)
 
     @property

@@ -1,4 +1,4 @@
-"""What a release is without its values: what was asked, of which rows, with how much noise."""
+"""Listing of a release, without its values: its request, its rows, and its noise."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ from curator_service.privacy.mechanism import Output
 
 @dataclass(frozen=True)
 class Listing(ABC):
-    """What a release is, or what a request asks it to be, without its values. Each kind has a class of its own.
+    """Listing of a release, or of a request for one, without its values. Each kind has a class of its own.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class Listing(ABC):
     @property
     @abstractmethod
     def outputs(self) -> tuple[Output, ...]:
-        """What leaves, in the order of the request's statistics."""
+        """Outputs, in the order of the request's statistics."""
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
@@ -52,12 +52,12 @@ class Listing(ABC):
     @property
     @abstractmethod
     def row_rule(self) -> list[Any]:
-        """What decides how much each row counts for, and what its values become: equal where that is equal."""
+        """Rule for the weight of each row, and for its values: equal where that is equal."""
 
     @property
     @abstractmethod
     def entries(self) -> list[Any]:
-        """Which entries it holds, in whatever order they were asked: equal where they are the same."""
+        """Entries that it holds, in any order of the request: equal where they are the same."""
 
     @property
     def kind(self) -> str:
@@ -66,7 +66,7 @@ class Listing(ABC):
 
     @property
     def noise(self) -> dict[str, Any]:
-        """What an answer states of its noise."""
+        """Noise, as an answer states it."""
         return {"distribution": self.distribution, "sd": dict(self.sd)}
 
     @property

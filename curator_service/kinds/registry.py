@@ -54,12 +54,12 @@ class KindRegistry:
 
     @property
     def self_tests(self) -> list[Check]:
-        """What kinds assume of a machine."""
+        """Self-tests of the kinds' assumptions about a machine."""
         return [check for kind in self for check in kind.self_tests]
 
     @property
     def conformance(self) -> list[KnownSums]:
-        """What kinds know of sums that every engine must give."""
+        """Sums known to the kinds that every engine must give."""
         return [known for kind in self for known in kind.conformance]
 
     @property

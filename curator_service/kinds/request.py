@@ -1,4 +1,4 @@
-"""What every request of a release may say, whatever its kind."""
+"""Members that a request of any kind of release may have."""
 
 from typing import Annotated, Any
 

@@ -20,7 +20,7 @@ class WideKernel(KernelOf):
 
     @property
     def cached_terms(self) -> None:
-        """None: the Gram that is kept may not fit int64, so every request passes over rows."""
+        """No cached terms: the Gram that is kept may not fit int64, so every request passes over rows."""
         return
 
     def sum(self, rows: RowArray) -> IntArray:

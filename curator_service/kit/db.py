@@ -218,7 +218,7 @@ class Database:
 
     @property
     def is_sqlite(self) -> bool:
-        """Whether this is the embedded database."""
+        """True if this is the embedded database."""
         return self.url.get_backend_name() == "sqlite"
 
     @contextmanager

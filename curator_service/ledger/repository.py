@@ -70,7 +70,7 @@ class Population:
 
     @property
     def remaining(self) -> int:
-        """What may still be charged."""
+        """Units that may still be charged."""
         return self.limit - self.posted - self.pending
 
     def view(self, units: int) -> Amount:
@@ -372,7 +372,7 @@ def lock(connection: Connection, population: str) -> Head:
 
 
 def set_limit(connection: Connection, population: str, *, was: int, units: int, replaces: bool = False) -> Head | None:
-    """Set a limit that is still what it was, unless it would fall below what is posted and held.
+    """Set a limit if the old one is still `was`, unless it would be below the posted and held units.
 
     With `replaces` it is also the highest from now on: only of an account that was never used, see `was_used`.
     """
@@ -421,8 +421,6 @@ def move_share(
 
     Parameters
     ----------
-    connection : Connection
-    population, permit : str
     principal, dataset : str
         Ids: the permit may have been changed so that they are not in it any more.
     posted, pending : int
@@ -449,7 +447,7 @@ def move_share(
 
 
 def give_back_share(connection: Connection, population: str, permit: str, units: int) -> None:
-    """Give back what a permit held, whether it lasts or not."""
+    """Give back units that a permit held, even if it has ended."""
     _GIVE_BACK_SHARE.execute(connection, population=population, permit=permit, posted=0, pending=-units)
 
 

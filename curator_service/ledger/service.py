@@ -48,7 +48,7 @@ class PopulationError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Headroom:
-    """How much one of the limits that bind a payer leaves.
+    """Headroom that one of the limits of a payer leaves.
 
     Attributes
     ----------
@@ -119,7 +119,6 @@ def plan_population(
 
     Parameters
     ----------
-    name : str
     adjacency : Adjacency
         Fixed for good.
     accountant : str
@@ -128,7 +127,6 @@ def plan_population(
         The budget, in a notion that the accountant knows; rounded down to the account's integers.
     delta : float
         The δ at which (ε, δ) views of the account are shown; 0 under ``pure``.
-    moment : str
     accepts_delta : bool
         Whether a δ above `DELTA_USUAL_MAX` is meant.
 
@@ -173,7 +171,7 @@ def plan_population(
 
 
 def open_population(ledger: Ledger, population: Population, *, actor: str, time: str, **approval: str) -> Receipt:
-    """Store a population and begin its chain, saying who acts, when, and who approved it.
+    """Store a population and begin its chain with the actor, the time, and the approver.
 
     Raises
     ------
@@ -193,8 +191,6 @@ class LedgerService:
 
     Parameters
     ----------
-    database : Database
-    guard : Guard
     now : callable
         The clock.
     """

@@ -184,7 +184,6 @@ def sum_spending(
 
     Parameters
     ----------
-    connection : Connection
     by : tuple of str
         Of analyst, project, dataset, kind, month.
     population : str or None
@@ -232,20 +231,17 @@ def _rules_of(stored: str) -> dict[str, Rule[Any]]:
 
 
 def list_grants(connection: Connection) -> list[tuple[str, str, str]]:
-    """Return who may use what, as (analyst's name, dataset's name, permit's id)."""
+    """Return grants as (analyst's name, dataset's name, permit's id)."""
     return [(analyst, dataset, permit) for analyst, dataset, permit in _GRANTS.all(connection)]
 
 
 def write_permit(connection: Connection, record: PermitRecord, uses: list[tuple[str, str]], moment: str) -> bool:
-    """Write a permit, and who may use what under it; False if it is not at the version before this one.
+    """Write a permit and its uses; False if it is not at the version before this one.
 
     Parameters
     ----------
-    connection : Connection
-    record : PermitRecord
     uses : list of (str, str)
         Ids of principals and datasets.
-    moment : str
 
     Returns
     -------

@@ -77,8 +77,6 @@ class PermitService:
 
     Parameters
     ----------
-    database : Database
-    ledger : LedgerService
     approvals : ApprovalService
         Carries out what was approved.
     now : callable
@@ -121,9 +119,6 @@ class PermitService:
 
         Parameters
         ----------
-        connection : Connection
-        principal : Principal
-        dataset : Dataset
         project : str or None
             What the request names; without it, the one permit that there is, or the grant among several.
         release : Asked, optional
@@ -240,7 +235,7 @@ class PermitService:
         return replace(ended, people=permit.people, datasets=permit.datasets)
 
     def _end_again(self, permit: Permit, reason: str, by: str) -> Permit:
-        """Return an ended permit to whoever ended it, who asks again for the same reason.
+        """Return an ended permit to the person that ended it and asks again for the same reason.
 
         Raises
         ------
@@ -366,7 +361,7 @@ class PermitService:
             return _find(connection, permit_id)
 
     def list_grants(self) -> list[tuple[str, str, str]]:
-        """Return who may use what, as (analyst's name, dataset's name, permit's id)."""
+        """Return grants as (analyst's name, dataset's name, permit's id)."""
         with self.database.read() as connection:
             return repository.list_grants(connection)
 
@@ -398,7 +393,7 @@ class PermitService:
         ]
 
     def has_approved_for(self, principal_id: str, by: str) -> bool:
-        """Return whether somebody approved, as a second person, what a principal may spend now.
+        """Return whether `by` approved, as a second person, a limit or permit that a principal may spend from now.
 
         Parameters
         ----------

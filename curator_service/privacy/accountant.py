@@ -1,4 +1,4 @@
-"""What a release costs, and whether it fits: three accountants, each a sum of integers against a limit.
+"""Cost of a release against a limit: three accountants, each a sum of integers.
 
 ========  ==============  =====================================  =========================================
 account   counts          discrete Gaussian of σ costs           discrete Laplace of pure ε costs
@@ -54,7 +54,7 @@ post-processing of a continuous Gaussian of variance σ² − 9: under Gaussian 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What an analyst offers or an admin opens: one of (ε, δ), pure ε, µ, ρ.
+    """Price that an analyst offers or an admin opens: one of (ε, δ), pure ε, µ, ρ.
 
     Raises
     ------
@@ -77,7 +77,7 @@ class Price:
 
     @property
     def is_pure(self) -> bool:
-        """Whether it states ε alone."""
+        """True if it states ε alone."""
         return self.epsilon is not None and self.delta is None
 
 
@@ -93,7 +93,7 @@ class Amount:
 
 
 class JointBound(Protocol):
-    """What statistics with Gaussian noise cost together, where no pair of rows moves all of them as far as it can."""
+    """Joint cost of statistics with Gaussian noise, if no pair of rows moves all of them as far as it can."""
 
     def __hash__(self) -> int:
         """Hash what decides it."""
@@ -106,7 +106,7 @@ AccountantName = Literal["gdp", "zcdp", "pure"]
 
 
 class Accountant(ABC):
-    """What a population's account counts.
+    """Accountant of a population's account.
 
     Attributes
     ----------
@@ -160,7 +160,6 @@ class Accountant(ABC):
 
         Parameters
         ----------
-        parts : sequence of Part
         joint : JointBound or None
             Of the parts with Gaussian noise, where they cost less together than one by one.
         """
@@ -334,7 +333,6 @@ def own_price(accountant: Accountant, units: int) -> float | None:
 
     Parameters
     ----------
-    accountant : Accountant
     units : int
         Positive.
 

@@ -1,4 +1,4 @@
-"""Which datasets are neighbours."""
+"""Neighbour relations of datasets."""
 
 from enum import StrEnum
 

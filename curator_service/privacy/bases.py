@@ -45,7 +45,7 @@ class Polynomial:
 
     @property
     def support(self) -> int:
-        """How many functions of one group differ from 0 for a number: each is a group of its own."""
+        """Number of functions of one group that differ from 0 for a number: each is a group of its own."""
         return 1
 
     def name_of(self, column: str) -> str:
@@ -88,7 +88,7 @@ class Spline:
 
     @property
     def support(self) -> int:
-        """How many functions differ from 0 for a number."""
+        """Number of functions that differ from 0 for a number."""
         return self.degree + 1
 
     def scale_knots(self, center: float, scale: float) -> list[float]:
@@ -174,7 +174,6 @@ def tabulate(basis: Basis, center: float, scale: float) -> StoredArray:
 
     Parameters
     ----------
-    basis : Basis
     center, scale : float
         Those of the number, as its term has them.
 

@@ -40,7 +40,7 @@ _lock = threading.Lock()  # mpmath's functions change their context's precision 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """What an account's number v says about (ε, δ).
+    """Privacy curve (ε, δ) of an account's number v.
 
     Attributes
     ----------
@@ -89,7 +89,6 @@ def units_of_epsilon_delta(curve: Curve, epsilon: Fraction, delta: Fraction) -> 
 
     Parameters
     ----------
-    curve : Curve
     epsilon : Fraction
         Positive, at most `EPSILON_MAX`.
     delta : Fraction

@@ -27,7 +27,7 @@ from curator_service.privacy.lattice import (
 
 
 class ColumnType(StrEnum):
-    """What a column holds."""
+    """Type of a column."""
 
     NUMERIC = "numeric"
     CATEGORICAL = "categorical"
@@ -79,7 +79,7 @@ class Column:
 
     @property
     def work(self) -> int:
-        """What it takes to compute it for a row, in products of two numbers; nothing where it is stored."""
+        """Work to compute it for a row, in products of two numbers; nothing where it is stored."""
         return 0
 
     def read(self, stored: Mapping[str, StoredArray], count: int) -> StoredArray:
@@ -134,7 +134,7 @@ def columns_of(feature: Feature) -> tuple[Column, ...]:
 
 
 class TermKind(StrEnum):
-    """How a term is coded."""
+    """Coding of a term."""
 
     CONSTANT = "constant"
     NUMERIC = "numeric"
@@ -194,7 +194,6 @@ def feature_terms(feature: Feature, *, drop_first_level: bool) -> tuple[Term, ..
 
     Parameters
     ----------
-    feature : Feature
     drop_first_level : bool
         Whether a category leaves out its first level, and a spline its first function, as they do beside a constant.
 
@@ -342,12 +341,12 @@ class Design:
 
     @property
     def width(self) -> int:
-        """How many columns coding takes: terms and targets, or what is combined where that is more."""
+        """Number of columns for coding: terms and targets, or the combined columns where those are more."""
         return max(len(self.coded), len(self.terms)) + len(self.targets)
 
     @property
     def has_constant(self) -> bool:
-        """Whether the first term is the constant."""
+        """True if the first term is the constant."""
         return bool(self.terms) and self.terms[0].kind is TermKind.CONSTANT
 
     @property
@@ -389,8 +388,6 @@ def make_design(features: tuple[Feature, ...], targets: tuple[Column, ...], *, i
 
     Parameters
     ----------
-    features : tuple of Feature
-    targets : tuple of Column
     intercept : bool
         Whether a constant term is added; then each category leaves out its first level.
 
@@ -445,7 +442,6 @@ def code_rows(
     ----------
     columns : mapping of str to ndarray of int32, shape (n,)
         Stored integers of every column in ``design.columns``.
-    design : Design
     row_count : int
         n, for a design that reads no column.
     counted : ndarray of bool, shape (n,), optional

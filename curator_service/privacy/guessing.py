@@ -1,4 +1,4 @@
-"""How well anybody can guess which of two neighbours answers were made of: a view of the limits of accounts.
+"""Chance to guess from answers which of two neighbours they were made of: a view of the limits of accounts.
 
 Two stories about one person are told, "in the data" and "not in them" or one set of values and another. Whoever knows
 everything else holds the first for true with probability p ≤ 1/2 before any answer, and is then right, with the best

@@ -20,7 +20,7 @@ STEP_DENOMINATOR = UNIT**2
 
 
 class Packing(StrEnum):
-    """Which entries of an array leave, row by row."""
+    """Entries of an array that leave, row by row."""
 
     FULL = "full"
     UPPER = "upper"
@@ -28,7 +28,7 @@ class Packing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What leaves of one statistic.
+    """Output of one statistic.
 
     Attributes
     ----------
@@ -44,14 +44,14 @@ class Output:
 
     @property
     def size(self) -> int:
-        """How many numbers leave."""
+        """Count of the numbers that leave."""
         if self.packing is Packing.UPPER:
             return self.shape[0] * (self.shape[0] + 1) // 2
         return math.prod(self.shape)
 
 
 class NoisePlan(Protocol):
-    """What decides the noise of a release: parts, and as many outputs in the same order."""
+    """Plan of a release's noise: parts, and as many outputs in the same order."""
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -59,7 +59,7 @@ class NoisePlan(Protocol):
 
     @property
     def outputs(self) -> tuple[Output, ...]:
-        """What leaves of each."""
+        """Output of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class ExactSums:
 
 @dataclass(frozen=True, slots=True)
 class NoisyStatistics:
-    """What may leave: noisy integers in lattice units, flat, per statistic."""
+    """Noisy integers in lattice units, flat, per statistic: they may leave."""
 
     values: Mapping[str, list[int]]
 
@@ -183,7 +183,6 @@ def perturb(exact: ExactSums, plan: NoisePlan, draws: IntArray) -> NoisyStatisti
     ----------
     exact : ExactSums
         Of every output of the plan, flat, in their order.
-    plan : NoisePlan
     draws : ndarray of int64
         From `draw_noise`.
 

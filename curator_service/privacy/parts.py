@@ -1,4 +1,4 @@
-"""What a release is made of: statistics, each with its sensitivity and the integer scales of its noise."""
+"""Parts of a release: statistics, each with its sensitivity and the integer scales of its noise."""
 
 from dataclasses import dataclass
 from fractions import Fraction

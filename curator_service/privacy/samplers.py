@@ -61,7 +61,7 @@ class Distribution(StrEnum):
 
 
 class NoiseSource(Protocol):
-    """Where noise comes from: injected, so that tests can take its place; never configurable."""
+    """Source of noise: injected, so that tests can take its place; never configurable."""
 
     def sample(self, distribution: Distribution, scales: npt.ArrayLike) -> npt.ArrayLike:
         """Draw one integer for each scale, independently."""
@@ -76,7 +76,6 @@ class SystemNoise:
 
         Parameters
         ----------
-        distribution : Distribution
         scales : array of int, shape (k,)
             σ of the discrete Gaussian, t of the discrete Laplace; from 1 to `SCALE_MAX`.
 
@@ -134,7 +133,6 @@ def propose(distribution: Distribution, scale: _Ints, words: _Words, *, exactly:
 
     Parameters
     ----------
-    distribution : Distribution
     scale : ndarray of int64, shape (n,)
     words : ndarray of uint64, shape (2, n)
         Random bits: of the bin, the sign and the coin; of the place within the bin.

@@ -1,4 +1,4 @@
-"""Which rows a request counts, and for how much: conditions and weights of the rows themselves.
+"""Rows that a request counts, and their weights: both follow from the rows themselves.
 
 Both come after everything else that decides what a row contributes. A row that a condition leaves out is a null row.
 A weight ω in [0, 1] multiplies a contribution: rows are multiplied by √ω towards zero, so that no entry and no norm
@@ -40,7 +40,7 @@ class Selection:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """What it reads."""
+        """Columns that it reads."""
         return tuple(column for column in (self.where, self.weight) if column is not None)
 
     @property

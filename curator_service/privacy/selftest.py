@@ -1,4 +1,4 @@
-"""What must hold on this machine before the first release: checked when the service starts.
+"""Self-tests of this machine before the first release: they run when the service starts.
 
 The proofs assume IEEE arithmetic with one rounding per operation, classical matrix products, and a sampler that draws
 anew. A library or a processor can break each of these silently.

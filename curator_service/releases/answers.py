@@ -38,7 +38,7 @@ class Answer(NamedTuple):
 
     @property
     def summary(self) -> str:
-        """What a list of releases shows of it."""
+        """Text of the answer in a list of releases."""
         return f'{self.opening},"request":{self.request},"cost":{self.cost}}}'
 
 
@@ -118,7 +118,6 @@ def make_listing(kind: AnyKind, dataset: Dataset, about: Mapping[str, Any]) -> L
     Parameters
     ----------
     kind : ReleaseKind
-    dataset : Dataset
     about : mapping
         Request and noise; and of which release it was cut, if it was.
 

@@ -1,4 +1,4 @@
-"""Whether what is stored is what the chain says: releases, charges and datasets against their entries."""
+"""Audit of releases, charges and datasets: stored rows against the entries of the chain."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -87,9 +87,6 @@ class StoredReleaseAudit:
     ----------
     connection : Connection
         Of one consistent read.
-    datasets : DatasetService
-    kinds : KindRegistry
-    population : str
 
     Attributes
     ----------
@@ -173,7 +170,7 @@ class StoredReleaseAudit:
 
 
 class _Asked:
-    """What follows from a dataset, a kind and a request, its price aside: found once for all that ask the same."""
+    """Consequences of a dataset, a kind and a request, without a price: found once for all equal requests."""
 
     def __init__(self, dataset: Dataset, kind: AnyKind, text: bytes) -> None:
         asked = from_json(text)
@@ -186,12 +183,12 @@ class _Asked:
 
     @cached_property
     def stated(self) -> Stated:
-        """What a charge must state of its sensitivities; `RequestInvalid` where none follow."""
+        """Sensitivities that a charge must state; `RequestInvalid` where none follow."""
         return Stated.of(*self._kind.bounds(self._dataset, self._request))
 
 
 class _Answers:
-    """What stored answers must be, with what many of them have in common."""
+    """Check of stored answers, with the parts that many of them have in common."""
 
     def __init__(
         self, connection: Connection, account: Population, kinds: KindRegistry, known: Mapping[str, Dataset]
@@ -258,7 +255,7 @@ class _Answers:
     def _is_backed(
         self, release: ListedRelease, kind: AnyKind, answer: Answer, entry: Entry[Answered], asked: _Asked
     ) -> bool:
-        """Tell whether an answer is about its dataset, at the price of its entry, and holds what is asked."""
+        """Tell whether an answer is about its dataset, at the price of its entry, and holds all that was asked."""
         name, said = self._known[release.dataset_id].name, entry.said
         return (
             said.dataset == name
@@ -272,7 +269,7 @@ class _Answers:
         )
 
     def _is_block(self, dataset: Dataset, kind: AnyKind, answer: Answer, entry: Entry[Derive]) -> bool:
-        """Tell whether a block is what is cut out of the charged release that its entry names, and answers may be."""
+        """Tell whether a block equals the part cut out of the charged release that its entry names, if it may."""
         said = entry.said
         try:
             statistics, stored, source = self._source(said.source)
@@ -296,7 +293,7 @@ class _Answers:
         return (own, asked.sd, asked.distribution) == (block.statistics, block.sd, block.distribution)
 
     def _find_source(self, release_id: str) -> tuple[dict[str, Any], Listing, Entry[Answered]]:
-        """Return the statistics of a release, what it is, and what its entry says."""
+        """Return the statistics of a release, its listing, and its entry."""
         release = repository.find_release(self._connection, release_id)
         if release is None or not is_stated(release):
             raise ValueError("there is no such release, or it is not what its entry states")
@@ -347,7 +344,7 @@ def _is_charged_right(kinds: KindRegistry, said: Charge, units: int, accountant:
 
 
 def _states_sensitivities(asked: _Asked, kind: AnyKind, said: Charge) -> bool:
-    """Tell whether a charge states what follows from the manifest and the request of its answer."""
+    """Tell whether a charge states the sensitivities of the manifest and its answer's request."""
     try:
         return asked.stated.agrees(kind, said)
     except _MALFORMED:

@@ -77,7 +77,7 @@ class Listed:
 
 
 class Place(NamedTuple):
-    """Where a release stands: in which dataset, for whose requests, and at which entry."""
+    """Place of a release: its dataset, its collection, and its entry."""
 
     release_id: str
     dataset_id: str
@@ -300,7 +300,7 @@ def list_newest(connection: Connection, collection: str, sequences: Sequence[int
 def iterate_sources(
     connection: Connection, collection: str, sequences: Sequence[int], *, shelf: str, most: float
 ) -> Iterator[Listed]:
-    """Yield those of a shelf, by their sequences, whose least noise is no more; the quietest of each batch first."""
+    """Yield the given releases of a shelf with at most this least noise; the quietest of each batch first."""
     for rows in _read_batches(connection, collection, sequences):
         found = [row for row in rows if row.shelf == shelf and row.least_sd <= most]
         yield from sorted(found, key=attrgetter("least_sd", "sequence"))
@@ -332,11 +332,8 @@ def list_summaries(
 
     Parameters
     ----------
-    connection : Connection
     collection : str or None
         Of one reader; None for all of the dataset.
-    dataset_id : str
-    after, count : int
     bytes_max : int
         A page ends where its summaries are as long together.
     """
@@ -369,7 +366,7 @@ def iterate_listed(connection: Connection, population: str) -> Iterator[ListedRe
 
 
 class Shelves:
-    """Which releases hold each column, read a chunk at a time: releases that follow one another share it."""
+    """Releases that hold each column, read a chunk at a time: releases that follow one another share it."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -398,7 +395,6 @@ def make_row(release: Place, listing: Listing, least_sd: float, noise: str, summ
 
     Parameters
     ----------
-    release : Place
     listing : Listing
         What it is.
     least_sd : float
@@ -423,7 +419,7 @@ def make_row(release: Place, listing: Listing, least_sd: float, noise: str, summ
 
 
 def is_listed(found: tuple[Any, ...], own: tuple[Any, ...]) -> bool:
-    """Tell whether the row of a listing is what it must be; an earlier version may have written JSON otherwise."""
+    """Tell whether the row of a listing is as it must be; an earlier version may have written JSON otherwise."""
     if found == own:
         return True
     try:

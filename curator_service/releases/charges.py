@@ -1,4 +1,4 @@
-"""What the ledger keeps of a charge: enough to account for it again, and to derive its sensitivities again."""
+"""Entry of a charge in the ledger: enough to account for it again, and to derive its sensitivities again."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -119,7 +119,7 @@ def _render_noise(kind: AnyKind, mechanism: tuple[PartModel, ...]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """What a charge's entry says of its sensitivities, its scales aside."""
+    """Sensitivities that a charge's entry states, its scales aside."""
 
     parts: list[PartModel]
     has_pairs: list[bool]
@@ -135,7 +135,7 @@ class Stated:
         )
 
     def agrees(self, kind: AnyKind, charge: Charge) -> bool:
-        """Tell whether an entry, whose mechanism was accounted for, states these sensitivities and no others.
+        """Tell whether an accounted entry states these sensitivities and no others.
 
         Where pairs do not weigh more than the diagonal in a sensitivity, they must not have less noise either.
         """

@@ -39,14 +39,12 @@ class Offer:
 
 
 class Search:
-    """What the catalogue has for one request. It nominates: whoever serves a release checks what its entry states.
+    """Search of the catalogue for one request. It only nominates: the caller checks the entry of a release.
 
     Every method raises `Contradiction` where the catalogue is not one that this curator wrote.
 
     Parameters
     ----------
-    connection : Connection
-    prepared : Prepared
     principal_id : str
         Who asks: where a dataset's releases are for whoever asked for them, only his own are found.
     """
@@ -174,10 +172,8 @@ def answers(prepared: Prepared, principal_id: str, answer: str, *, exactly: bool
 
     Parameters
     ----------
-    prepared : Prepared
     principal_id : str
         Who asks.
-    answer : str
     exactly : bool
         Whether it must be the answer as it stands, or may be one that the answer is cut out of.
     """
@@ -207,12 +203,12 @@ def will_answer(prepared: Prepared, job: Mapping[str, Any]) -> bool:
 
 
 def is_source(kind: AnyKind, stored: Listing, asked: Listing) -> bool:
-    """Tell whether what is asked can be cut out of a stored answer of its shelf, with no more noise than asked."""
+    """Tell whether a stored answer of the shelf contains the request, with no more noise than asked."""
     return stored.derived_from is None and _answering_sd(kind, stored, asked) is not None
 
 
 def cut(kind: AnyKind, stored: Listing, asked: Listing, statistics: Mapping[str, Any]) -> "Block":
-    """Cut what is asked out of a stored answer, of which `is_source` says that it can be."""
+    """Cut the request out of a stored answer that `is_source` accepts."""
     assert kind.library is not None
     sd = kind.library.block_sd(stored, asked)
     assert sd is not None
@@ -221,7 +217,7 @@ def cut(kind: AnyKind, stored: Listing, asked: Listing, statistics: Mapping[str,
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What was cut out of a stored answer: values by statistic, standard deviations, and their distribution."""
+    """Part of a stored answer: values by statistic, standard deviations, and their distribution."""
 
     statistics: dict[str, dict[str, Any]]
     sd: dict[str, float]
@@ -229,7 +225,7 @@ class Block:
 
 
 def least_sd(kind: AnyKind, listing: Listing) -> float:
-    """Return the standard deviation by which the catalogue sorts releases out of which others may be cut."""
+    """Return the standard deviation by which the catalogue sorts releases that others may be cut from."""
     return 0.0 if kind.library is None else kind.library.least_sd(listing)
 
 

@@ -1,4 +1,4 @@
-"""How fast this machine passes over rows, measured on synthetic ones: what public times are scaled by."""
+"""Pace of this machine over rows, measured on synthetic ones: it scales public times."""
 
 import functools
 import math
@@ -24,10 +24,6 @@ def measure_pace(kinds: KindRegistry = KINDS) -> float:
 
     Reads no row of anybody: rows are made up. The slowest of the kinds' typical kernels counts, each at the best of
     several times, rounded up to a quarter power of two. Takes half a second, once in a process.
-
-    Parameters
-    ----------
-    kinds : KindRegistry
 
     Returns
     -------

@@ -68,7 +68,7 @@ class Prepared:
 
     @property
     def cost(self) -> int:
-        """What it costs, in units of the account."""
+        """Cost of the release, in units of the account."""
         return self.plan.allocation.cost
 
     @property
@@ -78,27 +78,27 @@ class Prepared:
 
     @cached_property
     def kernel(self) -> RowKernel:
-        """What rows contribute to it."""
+        """Kernel of the release: the contributions of rows."""
         return kernel_for(self.kind.kernel(self.plan), self.dataset.manifest.row_capacity)
 
     @property
     def needs_pass(self) -> bool:
-        """Whether rows are read: from declarations, never from the data."""
+        """True if rows are read: from declarations, never from the data."""
         return self.kernel.cached_terms is None
 
     @cached_property
     def is_immediate(self) -> bool:
-        """Whether it takes no time worth naming, and none that depends on rows: decided by declarations."""
+        """True if it takes very little time, and none that depends on rows: decided by declarations."""
         return self.duration_s == 0 and self.value_count <= IMMEDIATE_VALUES_MAX
 
     @cached_property
     def value_count(self) -> int:
-        """How many numbers leave."""
+        """Count of the numbers that leave."""
         return sum(output.size for output in self.plan.outputs)
 
     @property
     def expected_s(self) -> float:
-        """How long the request takes about, in seconds: what decides whether it runs as a job is public."""
+        """Expected time of the request, in seconds: it is public, and decides if the request runs as a job."""
         return 0.0 if self.is_immediate else self.duration_s + self.value_count * VALUE_S
 
     @cached_property
@@ -113,13 +113,13 @@ class Prepared:
 
     @cached_property
     def answer_bytes(self) -> int:
-        """How much space an answer is counted for: by declarations, and somewhat more than its text needs."""
+        """Space counted for an answer, in bytes: by declarations, and somewhat more than its text needs."""
         stated = len(self.request_text.encode()) + len(self.declared_text.encode())
         return _ANSWER_BYTES + stated + _STATISTIC_BYTES * len(self.plan.outputs) + _VALUE_BYTES * self.value_count
 
     @cached_property
     def duration_s(self) -> float:
-        """How long the computation is made to take, in seconds.
+        """Fixed duration of the computation, in seconds.
 
         How long reading, mapping and adding take depends on rows that are not paid for. The duration is several times
         what they take; 0 where nothing of it is done.
@@ -129,7 +129,7 @@ class Prepared:
 
     @cached_property
     def piece_s(self) -> float:
-        """How long a tile and what is no pass are made to take, in seconds: they go on though they are told to stop."""
+        """Fixed duration of a tile and of all but the pass, in seconds: they go on after a request to stop."""
         tile = min(tile_rows(self.kernel.width), self.dataset.manifest.row_capacity)
         return self.pace * (self.kind.exact_s(self.plan) + pass_duration_s(self.kernel, tile))
 
@@ -140,7 +140,7 @@ class Prepared:
 
     @cached_property
     def listing(self) -> Listing:
-        """What is asked for."""
+        """Listing of the request."""
         distribution = self.plan.parts[0].distribution.value
         declared = self.dataset.manifest.by_name
         listing: Listing = self.kind.listing(self.canonical, declared, distribution, self.noise_sd)

@@ -1,4 +1,4 @@
-"""Which processes of this machine live: each keeps a file locked, and the kernel lets go of it at their end."""
+"""Live processes of this machine: each keeps a file locked, and the kernel lets go of it at their end."""
 
 import os
 import re
@@ -92,7 +92,6 @@ class Presence:
 
         Parameters
         ----------
-        worker_id : str
         forget : bool
             Remove its file: nothing is left of it.
         """

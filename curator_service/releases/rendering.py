@@ -40,7 +40,7 @@ def _describe_cost(prepared: Prepared, limit: int, delta: float) -> dict[str, An
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What an answer states beside its values, as members of a JSON object, without braces; of its noise the value.
+    """Members of an answer beside its values, as JSON text without braces; of its noise the value.
 
     Every answer to one request states the same, but for its id and its moment: an outline is rendered once.
     """
@@ -130,7 +130,7 @@ def _render_frame(output: Output) -> dict[str, Any]:
 
 
 class Form:
-    """What every answer to a request holds, whatever was paid for it, and drawn.
+    """Form of every answer to a request, at any price and with any noise.
 
     Parameters
     ----------

@@ -68,7 +68,7 @@ class StoredRelease:
 
 @dataclass(frozen=True, slots=True)
 class KnownKey:
-    """What a key stands for: a request, and its answer, or the reservation that works on it."""
+    """Request of a key, and its answer, or the reservation that works on it."""
 
     fingerprint: str
     release_id: str | None

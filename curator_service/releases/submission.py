@@ -52,7 +52,7 @@ class ReservationEnded(Problem):
 
 
 class AnswerSpaceExceeded(Problem):
-    """As much was stored for this analyst as may be."""
+    """Full space: no more answers can be stored for this analyst."""
 
     slug = "answer-space-exceeded"
     status = HTTPStatus.CONFLICT
@@ -60,7 +60,7 @@ class AnswerSpaceExceeded(Problem):
 
 
 class AnswerKind(StrEnum):
-    """Where an answer came from."""
+    """Origin of an answer."""
 
     NEW = "new"
     REPLAYED = "replayed"

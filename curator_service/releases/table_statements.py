@@ -1,4 +1,4 @@
-"""Who acted, why and when: what entries say of it, against the tables that state the same.
+"""Actor, reason and time in entries, against the tables that state the same.
 
 A signature holds for whatever was signed with the key. A table is written in the transaction of its entry, so whoever
 rewrites a chain has to rewrite the tables too. What no table states is listed in docs/ledger.md.
@@ -44,7 +44,6 @@ class TableStatements:
     ----------
     connection : Connection
         Of one consistent read.
-    datasets : iterable of Dataset
     """
 
     def __init__(self, connection: Connection, datasets: Iterable[Dataset]) -> None:

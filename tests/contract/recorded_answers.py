@@ -14,18 +14,7 @@ import httpx
 import pytest
 from issuers import Documents, claims, providers, sign, visa
 from patience import scaled
-from support import (
-    ADMIN,
-    COUNTED,
-    ROWS,
-    TERMS,
-    CountingNoise,
-    World,
-    body,
-    csv_text,
-    manifest_text,
-    open_world,
-)
+from support import ADMIN, COUNTED, ROWS, TERMS, CountingNoise, World, body, csv_text, manifest_text, open_world
 
 from curator_service.datasets.service import OtherPeople, RegistrationError
 from curator_service.ledger.chain.entries import Checkpoint, SignedCheckpoint

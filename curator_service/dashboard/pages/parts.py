@@ -1,4 +1,4 @@
-"""What several pages share: prices of a form, and the parts of a budget that permits have."""
+"""Parts that several pages share: prices of a form, and the parts of a budget that permits have."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ NOTIONS = {"epsilon": "ε and δ", "mu": "µ", "rho": "ρ", "pure": "ε alone"}
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a permit has of one budget, as it is shown.
+    """Part of one budget that a permit has, as it is shown.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ def make_part(permit: Permit, population: Population, share: Share, now: str) ->
 
 
 def list_parts(context: PageContext, population: Population, count: int) -> tuple[list[Part], int]:
-    """Return parts of a budget of which whoever looks may know, the newest permits first, and how many there are."""
+    """Return the parts of a budget that the viewer may see, the newest permits first, and their number."""
     with context.services.database.read() as connection:
         shares = list_shares(connection, population.name)
     of = None if context.objects_of(Action.READ_PERMIT) is Objects.ALL else context.principal.id

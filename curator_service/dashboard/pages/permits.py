@@ -93,7 +93,7 @@ def show_permit(context: PageContext, permit_id: str) -> Response:
 
 
 def _describe(act: str) -> Callable[..., tuple[str, list[tuple[str, str]]]]:
-    """Return what says of which permit an act is: an id tells nobody whose work ends."""
+    """Return a function that describes the permit of an act: an id tells nobody whose work ends."""
 
     def describe(context: PageContext, permit_id: str) -> tuple[str, list[tuple[str, str]]]:
         permit = acts.get_visible(context.as_request(), permit_id)
@@ -176,7 +176,7 @@ def _has(permit: Permit, asked: str) -> bool:
 
 
 def _list_own(context: PageContext) -> list[ProposalAnswer]:
-    """Return what whoever looks has asked for, what waits first."""
+    """Return the viewer's own proposals, those that wait first."""
     if not context.may(Action.READ_OWN_PROPOSALS):
         return []
     found = context.get(ApprovalService).list_proposals(of=context.principal.id)
@@ -191,7 +191,7 @@ def _list_proposals(context: PageContext, permit: Permit) -> list[Proposal]:
 
 
 def _list_events(context: PageContext, permit: Permit, populations: dict[str, Population]) -> list[Event]:
-    """Return what happened to a permit, the newest first, as far as whoever looks may read of it."""
+    """Return the events of a permit that the viewer may read, the newest first."""
     events, names = [], list_names(context)
     if context.may(Action.READ_LEDGER):
         said = [("kind", PERMIT), ("permit", permit.id)]

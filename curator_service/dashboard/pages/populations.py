@@ -47,7 +47,7 @@ class Account:
 @router.get("")
 @page(Action.READ_KEYS)
 def show_overview(context: PageContext) -> Response:
-    """Show the populations that whoever looks may see, and what waits to be decided."""
+    """Show the populations that the viewer may see, and the proposals that wait."""
     asked, sort = context.browser.query.get("q", "").strip(), context.browser.query.get("sort", "spent")
     visible = list_visible(context)
     found = [one for one in visible if asked.lower() in one.name.lower()]
@@ -121,7 +121,7 @@ def _show(context: PageContext, population: Population, problem: Problem | None 
 
 
 def list_visible(context: PageContext) -> list[Population]:
-    """Return the populations whose accounts whoever looks may read: an analyst's are those of granted datasets."""
+    """Return the populations with accounts that the viewer may read: an analyst's are those of granted datasets."""
     objects = context.objects_of(Action.READ_BUDGET)
     if objects is None:
         return []
@@ -134,7 +134,7 @@ def list_visible(context: PageContext) -> list[Population]:
 
 
 def get_visible(context: PageContext, name: str) -> Population:
-    """Return a population whose account whoever looks may read.
+    """Return a population with an account that the viewer may read.
 
     Raises
     ------

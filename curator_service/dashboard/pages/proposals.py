@@ -75,7 +75,7 @@ class Shown:
 @router.get("/proposals")
 @page(Action.READ_PROPOSALS)
 def show_proposals(context: PageContext) -> Response:
-    """Show what waits to be decided, and what was decided last."""
+    """Show the proposals that wait, and the last decided ones."""
     return _show(context)
 
 

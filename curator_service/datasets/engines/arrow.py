@@ -46,7 +46,7 @@ class ClusterRows:
             raise ValueError("other words are told at registration: declare no `other` in a cluster")
 
     def check_type(self, name: str, found: pa.DataType) -> None:
-        """Refuse a column whose type may hold what has no place on the lattice.
+        """Refuse a column of a type with values that have no place on the lattice.
 
         Raises
         ------
@@ -74,7 +74,6 @@ def store_values(column: Column, values: pa.Array) -> StoredArray:
 
     Parameters
     ----------
-    column : Column
     values : Array
         Of a type that `ClusterRows.check_type` takes.
 
@@ -101,7 +100,6 @@ def sum_batches(kernel: RowKernel, manifest: Manifest, batches: Iterable[pa.Reco
     ----------
     kernel : RowKernel
         Whose null rows were checked.
-    manifest : Manifest
     batches : iterable of RecordBatch
         With the kernel's columns at least; there may be none.
 

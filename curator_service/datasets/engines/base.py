@@ -1,4 +1,4 @@
-"""What engines are, and what they run: every kind of release is a sum over rows of bounded integer contributions."""
+"""Engines, and the kernels that they run: every kind of release is a sum over rows of bounded integer contributions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from curator_service.privacy.lattice import FlagArray, IntArray, RowArray, Store
 
 
 class RowKernel(Protocol):
-    """What one row contributes, and how contributions are added. It knows no engine and no source.
+    """Contribution of one row, and the sum of contributions. It knows no engine and no source.
 
     What a row becomes depends on that row and public numbers alone, and is the same in every batch; a row of zeros
     contributes nothing, and no entry of a contribution is above q² in size. `sum` is exact, so sums are equal in any
@@ -48,22 +48,22 @@ class KernelOf:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Those of the kernel."""
+        """Columns of the kernel."""
         return self.kernel.columns
 
     @property
     def width(self) -> int:
-        """That of the kernel."""
+        """Width of the kernel."""
         return self.kernel.width
 
     @property
     def products(self) -> int:
-        """Those of the kernel."""
+        """Products of the kernel."""
         return self.kernel.products
 
     @property
     def cached_terms(self) -> tuple[Term, ...] | None:
-        """Those of the kernel."""
+        """Cached terms of the kernel."""
         return self.kernel.cached_terms
 
     def map(self, stored: Mapping[str, StoredArray], counted: FlagArray, out: RowArray) -> None:
@@ -92,14 +92,13 @@ class Engine(Protocol):
 
     @property
     def is_here(self) -> bool:
-        """Whether kernels run in this process, where they can be told to stop."""
+        """True if kernels run in this process, where they can be told to stop."""
 
     def sum(self, kernel: RowKernel, rows: StoredRows) -> IntArray:
         """Sum the contributions of rows, in work that follows from public numbers alone.
 
         Parameters
         ----------
-        kernel : RowKernel
         rows : StoredRows
             Filled up to their capacity: the work is that of so many rows, however many there are.
 

@@ -1,1 +1,1 @@
-"""What is exported of datasets for catalogues and data-protection officers, from public declarations."""
+"""Exports of datasets for catalogues and data-protection officers, from public declarations."""

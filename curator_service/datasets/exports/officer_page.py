@@ -50,7 +50,7 @@ _MISSING = {
 
 
 class Count(NamedTuple):
-    """How many answers of a sort there are, when they were given, and their entries in the ledger."""
+    """Numbers of answers of a sort, their first and last dates, and their entries in the ledger."""
 
     charged: int
     free: int
@@ -74,7 +74,6 @@ def render_officer_page(access: Access, records: Mapping[str, Mapping[str, Any]]
 
     Parameters
     ----------
-    access : Access
     records : mapping of str to mapping
         What the record of processing says of each dataset that holds the person, by name.
     """

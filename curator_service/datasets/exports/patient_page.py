@@ -1,4 +1,4 @@
-"""A page for a person who asks what is held of them: one sheet of paper, one number, no word of the field."""
+"""A page for a person who asks about data held of them: one sheet of paper, one number, no word of the field."""
 
 from functools import cache, partial
 
@@ -22,7 +22,6 @@ def render_patient_page(access: Access, language: str = ENGLISH.tag) -> str:
 
     Parameters
     ----------
-    access : Access
     language : str
         One of `LANGUAGES`.
     """

@@ -35,7 +35,7 @@ _BY_OPERATOR = (
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """What a curator holds and who may use it.
+    """Holdings of a curator and their users.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What an export needs of a declaration, and what to write where it lacks."""
+"""Fields of a declaration that an export needs, and the text to write for a missing one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ class ExportError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What an export describes, all of it public.
+    """Dataset that an export describes, with public values only.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Description:
 
     @property
     def text(self) -> str:
-        """What the dataset is about: the block's words, or else the manifest's."""
+        """Description of the dataset: the block's words, or else the manifest's."""
         return self.catalogue.description or self.dataset.manifest.description
 
 
@@ -60,7 +60,6 @@ def check_complete(description: Description, export: str, names: Sequence[str]) 
 
     Parameters
     ----------
-    description : Description
     export : str
         What the export is called, for the message.
     names : sequence of str

@@ -53,11 +53,10 @@ _LF = 10
 
 
 class CsvSource:
-    """A CSV file whose header, its own or that of `options`, has at least the declared columns; others are not read.
+    """A CSV file with a header, its own or from `options`, of at least the declared columns; others are not read.
 
     Parameters
     ----------
-    path : Path
     options : CsvOptions
         How it is written.
     """

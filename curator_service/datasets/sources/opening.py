@@ -1,4 +1,4 @@
-"""Which source a path is."""
+"""Source of rows for a path."""
 
 from pathlib import Path
 

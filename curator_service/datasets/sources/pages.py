@@ -1,4 +1,4 @@
-"""What the pages of a Parquet file declare, looked at before any of them is unpacked for its values.
+"""Declarations of the pages of a Parquet file, checked before any of them is unpacked for its values.
 
 A footer may say anything of a column; what is unpacked follows from the headers of its pages. A text of a dictionary,
 or one that shares its beginning with the one before it, takes a few bits of a file for each row: how long it may be

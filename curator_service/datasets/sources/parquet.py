@@ -52,7 +52,7 @@ _BATCH_BYTES, _BATCH_BYTES_EACH = 2**10 * _READ_ROWS, 2**5 * _READ_ROWS
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """What was found of a file before its rows are read."""
+    """Facts of a file that are read before its rows."""
 
     path: Path
     look: tuple[int, ...]

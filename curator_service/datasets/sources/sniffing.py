@@ -1,4 +1,4 @@
-"""How a CSV file seems to be written, for a draft of its manifest: a guess that a person reviews."""
+"""Guess of the format of a CSV file, for a draft of its manifest that a person reviews."""
 
 import codecs
 import csv
@@ -33,7 +33,6 @@ def sniff(path: Path, header: Sequence[str] | None = None) -> CsvOptions:
 
     Parameters
     ----------
-    path : Path
     header : sequence of str, optional
         Of a file without one.
 

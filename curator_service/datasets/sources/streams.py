@@ -51,7 +51,7 @@ class Digested(io.RawIOBase):
 
     @property
     def share(self) -> float | None:
-        """How much was read, where it is known."""
+        """Share that was read, if it is known."""
         return None
 
     def readable(self) -> bool:
@@ -76,7 +76,7 @@ class Digested(io.RawIOBase):
 
     @property
     def state(self) -> tuple[int, str]:
-        """How many bytes were read, and their digest."""
+        """Number of bytes read, and their digest."""
         return self.count, self._digest.hexdigest()
 
     def finish(self) -> str:
@@ -99,7 +99,6 @@ class DigestedFile(Digested):
 
     Parameters
     ----------
-    path : Path
     expected : tuple of int and str, optional
         As of `Digested`.
 
@@ -123,7 +122,7 @@ class DigestedFile(Digested):
 
     @property
     def share(self) -> float | None:
-        """How much was read."""
+        """Share that was read."""
         return min(self.count / self._size, 1.0)
 
     def finish(self) -> str:
@@ -182,7 +181,6 @@ class SoundLines(io.RawIOBase):
 
     Parameters
     ----------
-    stream : RawIOBase
     encoding : str
         UTF-8, or one in which every byte is a sign: there a line that is UTF-8 and not ASCII is another encoding's.
     tell : callable
@@ -227,9 +225,6 @@ class Unpacked(io.RawIOBase):
 
     Parameters
     ----------
-    packed : DigestedFile
-    compression : str
-    row_capacity : int
     label : str
         For messages.
     """
@@ -283,7 +278,7 @@ def _open_reader(packed: DigestedFile, compression: str) -> _Reader:
 
 
 class _Decompressor:
-    """What `bz2` and `lzma` unpack, one stream behind another."""
+    """Content that `bz2` or `lzma` unpacks, one stream behind another."""
 
     def __init__(self, packed: DigestedFile, make: Any) -> None:
         self._packed, self._make, self._one = packed, make, make()

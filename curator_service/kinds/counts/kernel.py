@@ -1,4 +1,4 @@
-"""What a row contributes to counts: one, in units of q², to the cell of each table that it falls into."""
+"""Contribution of a row to counts: one, in units of q², to the cell of each table that it falls into."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class CountsKernel:
 
     @property
     def products(self) -> int:
-        """What one row takes, in products."""
+        """Work of one row, in products."""
         axes = [axis for table in self.tables for axis in table.axes]
         halvings = sum(axis.size.bit_length() for axis in axes)
         computed = sum(column.work for column in {*(axis.column for axis in axes), *self.selection.columns})
@@ -47,7 +47,7 @@ class CountsKernel:
 
     @property
     def cached_terms(self) -> tuple[Term, ...] | None:
-        """None: a count is no product that snapshots keep."""
+        """No cached terms: a count is no product that snapshots keep."""
         return None
 
     def map(self, stored: Mapping[str, StoredArray], counted: FlagArray, out: RowArray) -> None:

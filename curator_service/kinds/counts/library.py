@@ -1,4 +1,4 @@
-"""When a stored table answers for another one: sums over a margin, and coarser bins.
+"""Answers from a stored table for another one: sums over a margin, and coarser bins.
 
 A margin is a sum of cells, so it is exact only over an axis that holds every row; a bin is a sum of the bins that make
 it up. Each sum has as many draws of noise as cells were added.

@@ -1,4 +1,4 @@
-"""What a ``counts`` release is without its values."""
+"""Listing of a ``counts`` release: the release without its values."""
 
 from functools import cached_property
 from typing import Any, ClassVar
@@ -10,7 +10,7 @@ from curator_service.privacy.design import Column
 
 
 class CountsListing(ItemsListing[Table]):
-    """What a release is, or what a request asks it to be: its tables."""
+    """Listing of a release, or of a request for one: its tables."""
 
     member: ClassVar = CountsRequest.member
     noun: ClassVar = CountsRequest.noun
@@ -27,7 +27,7 @@ class CountsListing(ItemsListing[Table]):
 
     @property
     def read_columns(self) -> tuple[Column, ...]:
-        """Those of all axes."""
+        """Columns of all axes."""
         return tuple(dict.fromkeys(axis.column for table in self.tables for axis in table.axes))
 
     def describe_item(self, item: Table) -> dict[str, Any]:

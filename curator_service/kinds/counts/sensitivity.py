@@ -1,4 +1,4 @@
-"""How far one person can move a table, exactly, in lattice units; docs/privacy.md has the proofs.
+"""Effect of one person on a table, exactly, in lattice units; docs/privacy.md has the proofs.
 
 A row is in at most one cell, and adds q² to it. Added or removed, m rows of a person move the table furthest where all
 are in one cell: by m q² in L1 and in L2. Replaced, they leave one cell for another: 2 m q² in L1, √2 m q² in L2.

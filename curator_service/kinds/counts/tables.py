@@ -55,7 +55,7 @@ class Axis:
 
     @property
     def holds_every_row(self) -> bool:
-        """Whether each row is in one of its cells, whatever its values."""
+        """True if each row is in one of its cells, for all values."""
         bounds = self.edges is None or (self.edges[0], self.edges[-1]) == (self.column.lower, self.column.upper)
         return bounds and (self.missing or self.column.missing is MissingRule.COMPLETE)
 
@@ -115,7 +115,7 @@ class Table:
 
     @property
     def key(self) -> str:
-        """What orders tables; of one dataset, equal for equal tables alone."""
+        """Sorting key of tables; of one dataset, equal for equal tables alone."""
         return json.dumps([axis.request for axis in self.axes])
 
     def find_cells(self, stored: Mapping[str, StoredArray], count: int) -> IntArray:

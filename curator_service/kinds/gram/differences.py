@@ -1,4 +1,4 @@
-"""What a stored release has otherwise than a request that it covers, in words: a clause for each thing."""
+"""Differences of a stored release from a request that it covers, in words: a clause for each thing."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,7 +17,6 @@ def tell_difference(stored: GramListing, asked: GramListing, block_sd: Mapping[s
     ----------
     stored : GramListing
         It holds every column of the request.
-    asked : GramListing
     block_sd : mapping of str to float, or None
         Standard deviations of what was asked, where it is a block of the release.
 

@@ -1,4 +1,4 @@
-"""When a stored ``gram`` release answers a request, and how the answer is cut out of it.
+"""Answers from a stored ``gram`` release, and the way to cut them out of it.
 
 A release holds a request if it is of the same shelf (`GramListing.row_rule`: equal rows and weights) and holds every
 entry that is asked, in whatever order its columns stand.
@@ -31,7 +31,7 @@ class GramLibrary:
         return asked.sd.get("xtx_offdiagonal", math.inf)
 
     def covers(self, stored: GramListing, asked: GramListing) -> bool:
-        """Tell whether a release holds every column, in whatever role, and its constant and levels."""
+        """Tell whether a release holds every column, in any role, and its constant and levels."""
         return stored.covers(asked)
 
     def block_sd(self, stored: GramListing, asked: GramListing) -> dict[str, float] | None:

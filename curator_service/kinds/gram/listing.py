@@ -1,4 +1,4 @@
-"""What a ``gram`` release is without its values."""
+"""Listing of a ``gram`` release: the release without its values."""
 
 from functools import cached_property
 from typing import Any
@@ -31,7 +31,7 @@ from curator_service.privacy.selection import Selection
 
 
 class GramListing(Listing):
-    """What a release is, or what a request asks it to be: columns, their roles, and the map of their rows."""
+    """Listing of a release, or of a request for one: columns, their roles, and the map of their rows."""
 
     @cached_property
     def declared_features(self) -> tuple[Feature, ...]:
@@ -45,18 +45,18 @@ class GramListing(Listing):
 
     @cached_property
     def selection(self) -> Selection:
-        """Which rows count, and for how much."""
+        """Rows that count, and their weights."""
         return read_selection(self.request.get("where"), self.request.get("weight"), self.declared)
 
     @property
     def selection_texts(self) -> tuple[str, str]:
-        """Which rows count, and for how much, in words."""
+        """Rows that count, and their weights, in words."""
         where, weight = self.selection.where, self.selection.weight
         return "all" if where is None else f"those with {where.name}", "1" if weight is None else weight.name
 
     @cached_property
     def features(self) -> frozenset[str]:
-        """What the features are called whose terms are those of XᵀX."""
+        """Names of the features with terms in XᵀX."""
         return frozenset(feature.name for feature in self.declared_features)
 
     @cached_property
@@ -66,7 +66,7 @@ class GramListing(Listing):
 
     @cached_property
     def statistics(self) -> frozenset[Statistic]:
-        """What is released."""
+        """Statistics of the release."""
         return frozenset(Statistic(name) for name in self.request["statistics"])
 
     @property
@@ -76,7 +76,7 @@ class GramListing(Listing):
 
     @property
     def intercept(self) -> bool:
-        """Whether there is a constant, beside which each category leaves out its first level."""
+        """True if there is a constant: each category then leaves out its first level."""
         return bool(self.request["intercept"])
 
     def has_terms_of(self, other: "GramListing") -> bool:
@@ -84,7 +84,7 @@ class GramListing(Listing):
         return other.features <= self.features and self._is_coded_for(other)
 
     def covers(self, other: "GramListing") -> bool:
-        """Tell whether it holds every column of another one, in whatever role, and its constant and levels."""
+        """Tell whether it holds every column of another one, in any role, and its constant and levels."""
         return other.features | other.targets <= self.features | self.targets and self._is_coded_for(other)
 
     def _is_coded_for(self, other: "GramListing") -> bool:
@@ -117,7 +117,7 @@ class GramListing(Listing):
 
     @property
     def outputs(self) -> tuple[Output, ...]:
-        """What leaves of each statistic."""
+        """Output of each statistic."""
         return tuple(output_of(Statistic(name), self.design) for name in self.request["statistics"])
 
     def describe(self) -> dict[str, Any]:
@@ -140,7 +140,7 @@ class GramListing(Listing):
 
     @property
     def row_rule(self) -> list[Any]:
-        """What decides how much each row counts for, and what its coded values become.
+        """Rule for the weight of each row, and for its coded values.
 
         An entry of any statistic is a sum over rows of the product of two mapped values. A mapped value depends on its
         own coded value, on whether the row counts, and on the row's weight. Whether it counts is decided by the columns

@@ -68,7 +68,7 @@ class GramPlan:
 
     @property
     def outputs(self) -> tuple[Output, ...]:
-        """What leaves of each statistic."""
+        """Output of each statistic."""
         return tuple(output_of(Statistic(part.statistic), self.design) for part in self.parts)
 
     @property
@@ -79,7 +79,7 @@ class GramPlan:
 
 @dataclass(frozen=True, slots=True)
 class _SensitivityInputs:
-    """What is asked, with the bounds that follow from it."""
+    """Request, with the bounds that follow from it."""
 
     design: Design
     row_map: RowMap
@@ -211,19 +211,13 @@ def plan_gram(
 
     Parameters
     ----------
-    design : Design
-    row_map : RowMap
-    adjacency : Adjacency
     row_capacity : int
         Public bound on the number of rows; enters the float error of λ_min alone.
-    price : Price
     shares : mapping of Statistic to Fraction
         Positive, adding up to at most 1: of µ² or ρ for Gaussian noise, of ε for Laplace noise and for the published
         formulas, which split δ alike.
     accountant : Accountant
         That of the population.
-    mechanism : Mechanism
-    calibration : Calibration
     rows_per_person : int
         Most rows of one person that count.
 

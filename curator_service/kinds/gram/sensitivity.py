@@ -1,4 +1,4 @@
-"""How far one person can move each statistic, exactly, in lattice units: squared in L2, plain in L1.
+"""Effect of one person on each statistic, exactly, in lattice units: squared in L2, plain in L1.
 
 Terms are bounded by q; a group, whose terms' sizes add up to at most q, counts as one (`Design.group_count`); a row
 that counts for nothing is allowed in every bound. Each function is for a person with one row: with m rows L2 and L1 are
@@ -30,7 +30,6 @@ def xtx_box_l2_squared(group_count: int, wide_group_count: int, adjacency: Adjac
         G.
     wide_group_count : int
         h.
-    adjacency : Adjacency
 
     Returns
     -------
@@ -121,7 +120,7 @@ def lambda_min(norm_squared: int, tolerance: int, rows_per_person: int = 1) -> F
 
 
 def joint_cost(xtx: Fraction, xty: Fraction, yty: Fraction, joint_constant: Fraction) -> Fraction:
-    """Bound what XᵀX, Xᵀy and yᵀy cost together under replace_one, from what each costs alone.
+    """Bound the joint cost of XᵀX, Xᵀy and yᵀy under replace_one, from the cost of each alone.
 
     The pair of rows that moves XᵀX most is orthogonal, the pair that moves Xᵀy most is parallel, and the pair that
     moves yᵀy most has one target at 0, where it moves Xᵀy half as far: the sum of the three cannot be reached.

@@ -1,4 +1,4 @@
-"""What a row contributes to marginals: for each column q² to a bin of each level, or its moments."""
+"""Contribution of a row to marginals: for each column q² to a bin of each level, or its moments."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class MarginalsKernel:
 
     @property
     def products(self) -> int:
-        """What one row takes, in products."""
+        """Work of one row, in products."""
         own = CELL_PRODUCTS * (self.selection.weight is not None)
         own += sum(len(marginal.columns) * self._column_products(marginal) for marginal in self.marginals)
         computed = sum(column.work for column in (*self._asked, *self.selection.columns))
@@ -58,7 +58,7 @@ class MarginalsKernel:
 
     @property
     def cached_terms(self) -> tuple[Term, ...] | None:
-        """None: a marginal is no product that snapshots keep."""
+        """No cached terms: a marginal is no product that snapshots keep."""
         return None
 
     def map(self, stored: Mapping[str, StoredArray], counted: FlagArray, out: RowArray) -> None:

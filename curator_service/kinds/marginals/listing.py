@@ -1,4 +1,4 @@
-"""What a ``marginals`` release is without its values."""
+"""Listing of a ``marginals`` release: the release without its values."""
 
 from functools import cached_property
 from typing import ClassVar
@@ -10,7 +10,7 @@ from curator_service.privacy.design import Column
 
 
 class MarginalsListing(ItemsListing[Marginal]):
-    """What a release is, or what a request asks it to be: its marginals."""
+    """Listing of a release, or of a request for one: its marginals."""
 
     member: ClassVar = MarginalsRequest.member
     noun: ClassVar = MarginalsRequest.noun
@@ -22,5 +22,5 @@ class MarginalsListing(ItemsListing[Marginal]):
 
     @property
     def read_columns(self) -> tuple[Column, ...]:
-        """Those of all marginals."""
+        """Columns of all marginals."""
         return tuple(dict.fromkeys(column for marginal in self.items for column in marginal.columns))

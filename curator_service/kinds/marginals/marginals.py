@@ -56,12 +56,12 @@ class Marginal(ABC):
 
     @property
     def options(self) -> dict[str, int]:
-        """What it is asked for beside columns."""
+        """Options of the request beside columns."""
         return {}
 
     @property
     def key(self) -> str:
-        """What orders marginals; of one dataset, equal for equal marginals alone."""
+        """Sorting key of marginals; of one dataset, equal for equal marginals alone."""
         return json.dumps(self.request)
 
     @abstractmethod
@@ -116,7 +116,7 @@ class Tree(Binned):
 
     @property
     def options(self) -> dict[str, int]:
-        """What it is asked for beside columns."""
+        """Options of the request beside columns."""
         return {"levels": self.levels}
 
     def sum(self, places: RowArray, weights: RowArray | None) -> IntArray:
@@ -147,7 +147,7 @@ class Flat(Binned):
 
     @property
     def options(self) -> dict[str, int]:
-        """What it is asked for beside columns."""
+        """Options of the request beside columns."""
         return {"bins": self.bins}
 
     def sum(self, places: RowArray, weights: RowArray | None) -> IntArray:

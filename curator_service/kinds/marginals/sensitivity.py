@@ -1,4 +1,4 @@
-"""How far one person can move a marginal, exactly, in lattice units; docs/privacy.md has the proofs.
+"""Effect of one person on a marginal, exactly, in lattice units; docs/privacy.md has the proofs.
 
 A row adds a vector for each column, and columns are independent of each other: squares of L2 add up over c columns, and
 so does L1. With m rows of a person either is m times as large. For one row and one column, in units of q²:

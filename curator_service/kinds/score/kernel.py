@@ -1,4 +1,4 @@
-"""What a row contributes to a score: its gradient through the directions, shrunk to a norm, and where that norm was."""
+"""Contribution of a row to a score: its gradient through the directions, shrunk to a norm, and a bin of that norm."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -95,7 +95,7 @@ class ScoreKernel:
 
     @property
     def cached_terms(self) -> tuple[Term, ...] | None:
-        """None: a gradient is no product that snapshots keep."""
+        """No cached terms: a gradient is no product that snapshots keep."""
         return None
 
     def map(self, stored: Mapping[str, StoredArray], counted: FlagArray, out: RowArray) -> None:

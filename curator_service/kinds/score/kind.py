@@ -56,7 +56,7 @@ class ScorePlan:
 
     @property
     def outputs(self) -> tuple[Output, ...]:
-        """What leaves of each statistic."""
+        """Output of each statistic."""
         return tuple(output_of(statistic, self.kernel.directions.count) for statistic in self.kernel.statistics)
 
 

@@ -1,4 +1,4 @@
-"""What a ``score`` release is without its values."""
+"""Listing of a ``score`` release: the release without its values."""
 
 from functools import cached_property
 from typing import Any
@@ -21,7 +21,7 @@ from curator_service.privacy.selection import Selection
 
 
 class ScoreListing(Listing):
-    """What a release is, or what a request asks it to be: a design, where it is looked at, and through what."""
+    """Listing of a release, or of a request for one: a design, its point, and its directions."""
 
     @cached_property
     def design(self) -> Design:
@@ -32,7 +32,7 @@ class ScoreListing(Listing):
 
     @cached_property
     def selection(self) -> Selection:
-        """Which rows count, and for how much."""
+        """Rows that count, and their weights."""
         return read_selection(self.request.get("where"), self.request.get("weight"), self.declared)
 
     @property
@@ -44,12 +44,12 @@ class ScoreListing(Listing):
 
     @property
     def count(self) -> int:
-        """How many directions there are."""
+        """Number of directions."""
         return len(next(iter(self.request["directions"]["matrix"].values())))
 
     @property
     def outputs(self) -> tuple[Output, ...]:
-        """What leaves of each statistic."""
+        """Output of each statistic."""
         return tuple(output_of(Statistic(name), self.count) for name in self.request["statistics"])
 
     def describe(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How far one person can move each statistic of a score, exactly, in lattice units; docs/privacy.md has the proofs.
+"""Effect of one person on each statistic of a score, exactly, in lattice units; docs/privacy.md has the proofs.
 
 A contribution g has k integers and a norm of q at most; `score` adds q g, so that a scaled unit is q² as everywhere.
 

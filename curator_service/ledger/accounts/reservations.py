@@ -64,7 +64,7 @@ class Reservation:
 
     @property
     def left(self) -> int:
-        """What can still be drawn."""
+        """Units that can still be drawn."""
         return self.units - self.drawn if self.state == OPEN else 0
 
 
@@ -218,7 +218,7 @@ def list_jobs(connection: Connection) -> list[tuple[str, str, int | None]]:
 
 
 def list_expired(connection: Connection, moment: str) -> list[str]:
-    """Return the open reservations of analysts whose time is over, or whose permit's."""
+    """Return the open reservations of analysts that expired, alone or with their permit."""
     return [row[0] for row in _EXPIRED.all(connection, moment=moment)]
 
 

@@ -43,7 +43,7 @@ class Contradiction(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Payer:
-    """Who spends, under which permit, and from what: the account, or a reservation of a part of it."""
+    """Payer of a charge, its permit and source: the account, or a reservation of a part of it."""
 
     principal_id: str
     permit_id: str
@@ -52,12 +52,12 @@ class Payer:
 
     @property
     def stated(self) -> "StatedPayer":
-        """What the ledger's entry says of it."""
+        """Payer, as the ledger's entry states it."""
         return {"actor": self.principal_id, "permit": self.permit_id, "project": self.project or None}
 
 
 class StatedPayer(TypedDict):
-    """Members of an entry by which it names who pays."""
+    """Members of an entry that name the payer."""
 
     actor: str
     permit: str
@@ -71,8 +71,6 @@ class Ledger:
     ----------
     connection : Connection
         Inside `Database.begin`.
-    signer : Signer
-    trust : Trust
     """
 
     def __init__(self, connection: Connection, signer: Signer, trust: "Trust") -> None:
@@ -85,10 +83,8 @@ class Ledger:
 
         Parameters
         ----------
-        population, dataset_id : str
         cost : int
             Units.
-        payer : Payer
         moment : str
             The time that the entry will state.
 
@@ -318,7 +314,7 @@ class Ledger:
         self.trust.check_registered(self.connection, dataset)
 
     def check_latest(self, dataset: Registration, head: Head, payer: Payer, asked: Asked) -> None:
-        """Compare a dataset, and whoever pays, with what the ledger says of them, before the head's entry is written.
+        """Compare a dataset and the payer with the ledger's statements, before the head's entry is written.
 
         Raises
         ------
@@ -368,7 +364,7 @@ def read_told(connection: Connection, told: Told, holds: Holds, *, after: int = 
 
 @dataclass(slots=True)
 class Trust:
-    """What a unit of work holds the ledger against.
+    """Evidence that a unit of work checks the ledger against.
 
     Attributes
     ----------

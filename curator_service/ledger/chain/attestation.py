@@ -1,4 +1,4 @@
-"""Which entries may be believed: those that this curator signed, where they were written.
+"""Attested entries: this curator signed them, in the place where they stand.
 
 Whoever may insert into the log can put entries there, and rows beside it. What decides about a charge, or is served as
 an answer, is believed on an entry that is attested, and on nothing else.
@@ -30,7 +30,7 @@ def holds_receipt(keys: KeyRing, receipt: Receipt) -> bool:
 
 
 def holds_by_keys_that_follow(keys: KeyRing, receipt: Receipt) -> bool:
-    """Tell whether a receipt is whole, and signed by a key that follows from the first, whatever was put beside it.
+    """Tell whether a receipt is whole, and signed by a key that follows from the first; other keys are ignored.
 
     Raises
     ------

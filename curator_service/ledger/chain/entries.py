@@ -44,7 +44,7 @@ class StoredEntry:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What is signed of an entry: where the chain stood, and the account at that place.
+    """Signed part of an entry: the place in the chain, and the account at that place.
 
     Whoever keeps one can tell later whether the ledger still holds that entry, and what had been spent by then.
     """
@@ -79,7 +79,7 @@ class Checkpoint:
 
     @property
     def order(self) -> tuple[int, int]:
-        """What is later: an epoch begins when a curator was restored from a backup."""
+        """Order in time: an epoch begins when a curator was restored from a backup."""
         return self.epoch, self.sequence
 
     @classmethod

@@ -57,7 +57,7 @@ def _endorsed_text(key: PublicKey) -> bytes:
 
 
 def verifies(public_key: str, signature: str, message: bytes) -> bool:
-    """Tell whether a base64 signature is that of a base64 public key on a message."""
+    """Tell whether a base64 signature on a message is by a base64 public key."""
     try:
         _verify(public_key, signature, message)
     except (ValueError, InvalidSignature):
@@ -111,7 +111,7 @@ class Verifier:
         return self.holds_statement(checkpoint.key_id, signature, checkpoint.statement)
 
     def holds_statement(self, key_id: str, signature: str, statement: bytes) -> bool:
-        """Tell whether a signature is one of this curator's, on a statement that begins with what it is for."""
+        """Tell whether this curator signed a statement; a statement begins with its purpose."""
         public_key = self.public_keys.get(key_id)
         return public_key is not None and verifies(public_key, signature, statement)
 
@@ -142,7 +142,6 @@ class KeyRing:
 
     Parameters
     ----------
-    database : Database
     folder : Path
         Holds a file for each private key, readable by its owner alone.
     announce : callable
@@ -199,7 +198,7 @@ class KeyRing:
         return self._verifier
 
     def verifier_of_those_that_follow(self) -> Verifier:
-        """Return what verifies signatures of the keys that follow from the first, whatever was put beside them.
+        """Return a verifier with the keys that follow from the first; later keys that do not are ignored.
 
         Raises
         ------
@@ -259,7 +258,7 @@ class KeyRing:
         return found
 
     def recover(self, moment: str) -> list[str]:
-        """Take keys back whose files are here and whose rows were lost with a database; return their ids.
+        """Take back keys with files here and with rows lost from the database; return their ids.
 
         Each is endorsed again by the last one that the database knows. No chain is written: a restored one must not
         grow before it is reconciled.

@@ -15,7 +15,7 @@ from curator_service.ledger.chain.entries import Checkpoint, StoredEntry, entry_
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What a verification found.
+    """Result of a verification.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Whether every entry holds and the account agrees."""
+        """True if every entry holds and the account agrees."""
         return self.bad_sequence is None
 
 
@@ -60,7 +60,6 @@ def verify_chain(
 
     Parameters
     ----------
-    population : str
     entries : iterable of StoredEntry
         In the order of their sequence.
     account : Account

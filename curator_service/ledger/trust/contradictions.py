@@ -50,7 +50,7 @@ def find_needless(connection: Connection, log_of_anchor: Iterable[SignedCheckpoi
 
 
 def _find_covered(connection: Connection, head: Checkpoint, others: set[Checkpoint]) -> set[Checkpoint]:
-    """Return the earlier checkpoints over whose hashes that of a checkpoint is made, by way of the stored texts."""
+    """Return the earlier checkpoints that a checkpoint's hash covers, by way of the stored texts."""
     by_hash = {seen.entry_hash: seen for seen in others}
     covered: set[Checkpoint] = set()
     last = ""

@@ -31,7 +31,7 @@ class HistoryError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What a second history has of a population beyond this one.
+    """Entries that a second history has of a population beyond this one.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class History:
 
     @property
     def head(self) -> Checkpoint:
-        """Where it ends."""
+        """Checkpoint of its last entry."""
         return _checkpoint_of(self.entries[-1])
 
 
@@ -117,7 +117,7 @@ def _check_usable(ours: Connection, chain: Population, history: History) -> None
 
 
 def _wrote_off_ours(ours: Connection, population: str, entry: Entry[Reconcile]) -> bool:
-    """Tell whether what a second history wrote off are entries of this ledger, which has charged them itself."""
+    """Tell whether a second history wrote off entries of this ledger, which has charged them itself."""
     if entry.said.history is not None:
         return False
     ends = [(lost.epoch, int(lost.through)) for lost in entry.said.lost]

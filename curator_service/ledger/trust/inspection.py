@@ -21,12 +21,10 @@ LINES_MAX = 1000
 
 
 class Inspection:
-    """Looks whether what is stored holds.
+    """Inspection of the stored ledger and data.
 
     Parameters
     ----------
-    database : Database
-    keys : KeyRing
     trust : Trust
         The anchor among it.
 

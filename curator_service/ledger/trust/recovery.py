@@ -45,7 +45,7 @@ class ReconciliationError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Reconciliation:
-    """What a reconciliation did to one population.
+    """Result of a reconciliation for one population.
 
     Attributes
     ----------
@@ -84,12 +84,10 @@ def reconcile(
 
     Parameters
     ----------
-    ledger : LedgerService
     receipts : sequence of SignedCheckpoint
         What holders of releases still have.
     anchors : sequence of Anchor
         Those of other hosts; this host's own is read in any case.
-    actor : str
     anchor_lost : bool
         The operator's word that an anchor is gone: then everything that was left is written off.
     histories : mapping of str to History
@@ -362,7 +360,7 @@ class _Loss:
 
     @property
     def units(self) -> int:
-        """What was spent in it, and is not in this ledger."""
+        """Units spent in it that are not in this ledger."""
         return max(0, *(checkpoint.posted - self.known for checkpoint in self.lost))
 
     @property

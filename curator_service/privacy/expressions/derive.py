@@ -44,7 +44,7 @@ class DerivedColumn(Column):
 
     @property
     def work(self) -> int:
-        """What it takes to compute and to store it, in products of two numbers."""
+        """Work to compute and to store it, in products of two numbers."""
         return work_of(self.expression) + store_work_of(self.expression)
 
     def read(self, stored: Mapping[str, StoredArray], count: int) -> StoredArray:
@@ -103,7 +103,7 @@ def _missing_rule(tree: Expression) -> MissingRule:
 
 
 def _is_decided_by_one(tree: Expression) -> bool:
-    """Tell whether one side of an ``and`` or an ``or`` may decide what the other misses."""
+    """Tell whether one side of an ``and`` or an ``or`` may decide a result if the other is missing."""
     if not isinstance(tree, Call):
         return False
     return tree.operator in {"and", "or"} or any(map(_is_decided_by_one, tree.arguments))

@@ -1,4 +1,4 @@
-"""What is wrong with an expression, and where."""
+"""Fault of an expression, and its place."""
 
 
 class ExpressionError(ValueError):

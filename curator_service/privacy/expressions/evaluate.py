@@ -26,7 +26,7 @@ from curator_service.privacy.lattice import (
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """What an expression gives for each row.
+    """Values of an expression for each row.
 
     Attributes
     ----------
@@ -79,7 +79,6 @@ def evaluate(tree: Expression, stored: Mapping[str, StoredArray], count: int) ->
 
     Parameters
     ----------
-    tree : Expression
     stored : mapping of str to ndarray of int32, shape (n,)
         Stored integers of every column in it. Whatever they are, also in a damaged file, each row has a number.
     count : int

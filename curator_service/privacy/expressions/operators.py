@@ -1,4 +1,4 @@
-"""What each operator takes, the bounds of what it gives, and how it is computed: one place for each.
+"""Operators, their arguments, the bounds of their results, and their computation: one place for each.
 
 Bounds are those of interval arithmetic. A computed value may leave them by its last digits; where that would matter,
 before a logarithm, a root or a division, arguments are held within theirs, so no row can make an operation fail. No

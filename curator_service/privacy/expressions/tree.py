@@ -10,7 +10,7 @@ from curator_service.privacy.design import Column, ColumnType
 
 
 class Type(StrEnum):
-    """What an expression gives for a row. A truth is the number 0 or 1 wherever a number is asked for."""
+    """Type of an expression's value for a row. A truth is the number 0 or 1 wherever a number is asked for."""
 
     NUMBER = "number"
     TRUTH = "truth"
@@ -25,7 +25,7 @@ class Leaf:
 
     @property
     def type(self) -> Type:
-        """What the column holds."""
+        """Type of the column's values."""
         by_type = {ColumnType.NUMERIC: Type.NUMBER, ColumnType.BOOLEAN: Type.TRUTH, ColumnType.CATEGORICAL: Type.LEVEL}
         return by_type[self.column.type]
 

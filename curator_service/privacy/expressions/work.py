@@ -1,4 +1,4 @@
-"""What expressions take for a row, in products of two numbers: public times follow from it.
+"""Work of expressions for a row, in products of two numbers: public times follow from it.
 
 Each number is about one and a half times what `bench.selectivity` measures beside the slowest of the kernels that set a
 machine's pace.
@@ -40,7 +40,7 @@ def work_of(tree: Expression) -> int:
 
 
 def store_work_of(tree: Expression) -> int:
-    """Return what it takes to store what was computed, for its terms to be made of."""
+    """Return the work to store a computed value, from which its terms are made."""
     return _STORED_NUMBER if tree.type is Type.NUMBER else _STORED_CODE
 
 

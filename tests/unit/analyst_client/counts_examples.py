@@ -21,6 +21,13 @@ COLUMNS = [
 ]
 DECLARED = {column["name"]: column for column in COLUMNS}
 SEX_BY_AGE = ["sex", "age"]
+UNBOUGHT = {"affordable": True, "pass_over_rows": True, "duration_s": 0.0, "answer_bytes": 4000, "offers": []} | {
+    "answer_bytes_left": 2**30,
+    "stored_release": None,
+    "derivable_from": None,
+}
+"""What a quote says beside its request, its noise and its cost."""
+BOUGHT = {"id": "rel_1", "created_at": "2026-01-01T00:00:00Z"}
 
 
 def cohort(n: int = 4000, seed: int = 7) -> dict[str, NDArray[np.float64]]:
@@ -117,6 +124,15 @@ def noise_of(generator: np.random.Generator, sd: float, shape: tuple[int, ...], 
     return np.round(draws / STEP) * STEP
 
 
+def noisy_array(
+    exact: NDArray[np.float64], sd: float, request: dict[str, Any], rng: np.random.Generator, packing: str = "full"
+) -> dict[str, Any]:
+    """Return an array with noise, as the wire format has it."""
+    values = exact[np.triu_indices(len(exact))] if packing == "upper" else exact.ravel()
+    noisy = values + noise_of(rng, sd, values.shape, request["mechanism"])
+    return {"shape": list(exact.shape), "packing": packing, "step": STEP, "values": noisy.tolist()}
+
+
 def common(request: dict[str, Any]) -> dict[str, Any]:
     """Return what an answer and a quote have in common."""
     named = {axis["column"] for table in request["tables"] for axis in table["axes"]}
@@ -151,9 +167,7 @@ def cost_of(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def quote_body(members: dict[str, Any]) -> dict[str, Any]:
-    rest = {"affordable": True, "pass_over_rows": True, "duration_s": 0.0, "answer_bytes": 4000, "offers": []}
-    free = {"answer_bytes_left": 2**30, "stored_release": None, "derivable_from": None}
-    return common(canonical(members)) | rest | free
+    return common(canonical(members)) | UNBOUGHT
 
 
 def answer_body(
@@ -162,16 +176,8 @@ def answer_body(
     request = canonical(members)
     statistics = {}
     for i, (table, sd) in enumerate(zip(request["tables"], sds_of(request), strict=True)):
-        exact = count(rows, table["axes"])
-        noisy = exact + noise_of(generator, sd, exact.shape, request["mechanism"])
-        statistics[f"table_{i}"] = {
-            "shape": list(exact.shape),
-            "packing": "full",
-            "step": STEP,
-            "values": noisy.ravel().tolist(),
-        }
-    body = {"id": "rel_1", "created_at": "2026-01-01T00:00:00Z"} | common(request)
-    return body | {"statistics": statistics}
+        statistics[f"table_{i}"] = noisy_array(count(rows, table["axes"]), sd, request, generator)
+    return BOUGHT | common(request) | {"statistics": statistics}
 
 
 class CountsCurator(Curator):

@@ -1,6 +1,5 @@
-"""One value at least of every kind that shows itself, and other values that are printed; run, it prints all of them."""
+"""One value at least of every kind that shows itself, and other values that are printed."""
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -96,11 +95,3 @@ def shown() -> dict[str, Any]:
         **ORDINARY,
         **{f"hostile {name}": value for name, value in HOSTILE.items()},
     }
-
-
-if __name__ == "__main__":
-    for name, value in shown().items():
-        print(f"### {name}")
-        print(value)
-        print(repr(value))
-    print("ends", file=sys.stderr)

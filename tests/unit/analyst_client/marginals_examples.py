@@ -5,11 +5,10 @@ import math
 from typing import Any
 
 import numpy as np
-from counts_examples import COLUMNS, DECLARED, STEP, CountsCurator, cohort, cost_of, mu_of, noise_of
+from counts_examples import BOUGHT, COLUMNS, DECLARED, UNBOUGHT, CountsCurator, cohort, cost_of, mu_of, noisy_array
 from numpy.typing import NDArray
 
 UNIT = 2**17 - 1
-FREE = {"answer_bytes_left": 2**30, "stored_release": None, "derivable_from": None, "offers": []}
 
 
 def canonical(request: dict[str, Any]) -> dict[str, Any]:
@@ -78,8 +77,7 @@ def common(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def quote_body(members: dict[str, Any]) -> dict[str, Any]:
-    rest = {"affordable": True, "pass_over_rows": True, "duration_s": 0.0, "answer_bytes": 4000}
-    return common(canonical(members)) | rest | FREE
+    return common(canonical(members)) | UNBOUGHT
 
 
 def answer_body(
@@ -89,15 +87,8 @@ def answer_body(
     statistics = {}
     for i, (item, sd) in enumerate(zip(request["marginals"], sds_of(request), strict=True)):
         exact = np.array([sums_of(item, scaled(DECLARED[name], rows[name])) for name in item["columns"]])
-        noisy = exact + noise_of(generator, sd, exact.shape, request["mechanism"])
-        statistics[f"marginal_{i}"] = {
-            "shape": list(exact.shape),
-            "packing": "full",
-            "step": STEP,
-            "values": noisy.ravel().tolist(),
-        }
-    body = {"id": "rel_1", "created_at": "2026-01-01T00:00:00Z"} | common(request)
-    return body | {"statistics": statistics}
+        statistics[f"marginal_{i}"] = noisy_array(exact, sd, request, generator)
+    return BOUGHT | common(request) | {"statistics": statistics}
 
 
 class MarginalsCurator(CountsCurator):

@@ -4,10 +4,9 @@ import math
 from typing import Any
 
 import numpy as np
-from counts_examples import COLUMNS, DECLARED, STEP, CountsCurator, cohort, cost_of, mu_of, noise_of
+from counts_examples import BOUGHT, COLUMNS, DECLARED, UNBOUGHT, CountsCurator, cohort, cost_of, mu_of, noisy_array
 from numpy.typing import NDArray
 
-FREE = {"answer_bytes_left": 2**30, "stored_release": None, "derivable_from": None, "offers": []}
 SHARES = {"score": 94, "norms": 6, "meat": 40}
 EDGES = [1.6**step for step in range(-8, 4)]
 FloatArray = NDArray[np.float64]
@@ -123,22 +122,16 @@ def common(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def quote_body(members: dict[str, Any]) -> dict[str, Any]:
-    rest = {"affordable": True, "pass_over_rows": True, "duration_s": 0.0, "answer_bytes": 4000}
-    return common(canonical(members)) | rest | FREE
+    return common(canonical(members)) | UNBOUGHT
 
 
 def answer_body(members: dict[str, Any], rows: dict[str, FloatArray], generator: np.random.Generator) -> dict[str, Any]:
     request = canonical(members)
     sds, statistics = sds_of(request), {}
     for name, exact in sums_of(request, rows).items():
-        square = exact.ndim == 2
-        values = exact[np.triu_indices(len(exact))] if square else exact
-        sd = sds["meat_diagonal" if square else name]
-        noisy = values + noise_of(generator, sd, values.shape, request["mechanism"])
-        packing = "upper" if square else "full"
-        statistics[name] = {"shape": list(exact.shape), "packing": packing, "step": STEP, "values": noisy.tolist()}
-    body = {"id": "rel_1", "created_at": "2026-01-01T00:00:00Z"} | common(request)
-    return body | {"statistics": statistics}
+        sd, packing = (sds["meat_diagonal"], "upper") if name == "meat" else (sds[name], "full")
+        statistics[name] = noisy_array(exact, sd, request, generator, packing)
+    return BOUGHT | common(request) | {"statistics": statistics}
 
 
 class ScoreCurator(CountsCurator):

@@ -2,6 +2,7 @@
 
 import pickle
 import sys
+from functools import cache
 
 import numpy as np
 import pytest
@@ -34,8 +35,14 @@ def release(noise: Noise = NOISE, targets: int = 1) -> Release:
     return noised(release_of_rows(X, y, features=columns, targets=responses), noise, generator, targets=responses)
 
 
+@cache
+def fitted(kind: type[BayesianRegression] = BayesianRegression) -> BayesianRegression:
+    """Return the fit of the release, once for all tests that read it."""
+    return kind(seed=1, draws=300).fit(release())
+
+
 def test_credible_intervals_are_near_the_score_intervals_where_data_speak() -> None:
-    fit = BayesianRegression(seed=1).fit(release())
+    fit = fitted()
     score = fit.conf_int(method="fieller")
     width = score[:, 1] - score[:, 0]
     assert fit.conf_int() == pytest.approx(score, abs=0.15 * float(np.max(width)))
@@ -47,14 +54,14 @@ def test_credible_intervals_are_near_the_score_intervals_where_data_speak() -> N
 
 
 def test_the_plugin_posterior_is_too_narrow() -> None:
-    known, unknown = (kind(seed=1).fit(release()) for kind in (BayesianRegression, RobustPrivateRegression))
+    known, unknown = map(fitted, (BayesianRegression, RobustPrivateRegression))
     assert np.all(np.ptp(unknown.conf_int(), axis=1) < 0.7 * np.ptp(known.conf_int(), axis=1))
 
 
 def test_draws_are_in_raw_units() -> None:
-    fit = BayesianRegression(seed=1, draws=200).fit(release())
+    fit = fitted()
     draws = fit.posterior_draws()
-    assert draws.shape == (4, 200, 3)
+    assert draws.shape == (4, 300, 3)
     assert draws.reshape(-1, 3).mean(axis=0) == pytest.approx(np.concatenate([[fit.intercept_], fit.coef_]), rel=1e-9)
     scaled = fit.posteriors_[0].beta[..., 1].ravel()
     assert draws[..., 1].ravel() == pytest.approx(scaled * 3.0 / 25.0, rel=1e-12)
@@ -63,27 +70,25 @@ def test_draws_are_in_raw_units() -> None:
 def test_where_the_release_says_little_the_posterior_is_the_priors_and_says_so() -> None:
     loud = release(Noise(4000.0, 3000.0, 4000.0, 4000.0, distribution="discrete_gaussian"))
     with pytest.warns(EstimationWarning, match="age, dose is mostly the prior's") as caught:
-        fit = BayesianRegression(seed=1).fit(loud)
+        fit = BayesianRegression(seed=1, draws=300).fit(loud)
     assert caught[0].filename == __file__
     assert fit.posteriors_[0].prior_dominated.all()
     for said in (str(fit.summary()), " ".join(fit.caveats())):
         assert "mostly the prior's" in said
-    quiet = BayesianRegression(seed=1).fit(release())
-    assert "mostly the prior's" not in str(quiet.summary())
-    assert "mostly the prior's" not in " ".join(quiet.caveats())
+    assert "mostly the prior's" not in str(fitted().summary())
+    assert "mostly the prior's" not in " ".join(fitted().caveats())
 
 
 @pytest.mark.filterwarnings("ignore::analyst_client.EstimationWarning")
 def test_the_plugin_posterior_says_by_how_much_it_is_too_sure() -> None:
     noisy = release(Noise(40.0, 30.0, 30.0, 30.0, distribution="discrete_gaussian"))
-    fit = RobustPrivateRegression(seed=1).fit(noisy)
+    fit = RobustPrivateRegression(seed=1, draws=300).fit(noisy)
     ratio = float(OLS().fit(noisy).std_errors_[1] / fit.std_errors_[1])
     assert ratio > 1.5
     for said in (str(fit.summary()), " ".join(fit.caveats())):
         assert "takes the released statistics for exact" in said.replace("\n", " ")
         assert f"age by {ratio:.1f}" in said.replace("\n", " ")
-    knows = BayesianRegression(seed=1).fit(release())
-    assert "for exact" not in " ".join(knows.caveats())
+    assert "for exact" not in " ".join(fitted().caveats())
 
 
 def test_chains_that_are_too_short_are_warned_of() -> None:
@@ -111,7 +116,7 @@ def test_the_same_seed_gives_the_same_draws_and_pickles() -> None:
 def test_a_strong_prior_pulls() -> None:
     strong = Prior(coefficient_shape=1e6, coefficient_rate=1.0)
     with pytest.warns(EstimationWarning, match="mostly the prior's"):
-        fit = BayesianRegression(strong, seed=1).fit(release())
+        fit = BayesianRegression(strong, seed=1, draws=300).fit(release())
     assert np.all(np.abs(fit.scaled_coef_[1:]) < 0.01)
 
 
@@ -127,7 +132,7 @@ def test_draws_go_to_arviz() -> None:
     """The version that is installed: before version 1 groups are arguments of its interface, from it on one mapping."""
     import arviz
 
-    fit = BayesianRegression(seed=1, draws=200).fit(release())
+    fit = fitted()
     data = fit.to_inference_data()
     coefficients = data["posterior"]["coefficients"]
     assert coefficients.dims == ("chain", "draw", "term")

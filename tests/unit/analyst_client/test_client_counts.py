@@ -7,16 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from client_examples import Ledger, compact, with_receipt
-from counts_examples import (
-    CountsCurator,
-    answer_body,
-    answered,
-    canonical_axis,
-    cohort,
-    count,
-    quote_body,
-    release_of,
-)
+from counts_examples import CountsCurator, answer_body, answered, canonical_axis, cohort, count, quote_body, release_of
 
 from analyst_client import Axis, CountsRequest
 from analyst_client.errors import ServiceError

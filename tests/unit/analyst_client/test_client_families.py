@@ -55,13 +55,7 @@ def test_intervals_of_draws_do_not_hold_together(method: str) -> None:
     assert np.isfinite(OLS().fit(release()).conf_int(method="delta", simultaneous=True)).all()
 
 
-@pytest.mark.parametrize(
-    "ask",
-    [
-        lambda fit: fit.adjusted_pvalues("all"),
-        lambda fit: fit.conf_int(simultaneous="all"),
-    ],
-)
+@pytest.mark.parametrize("ask", [lambda fit: fit.adjusted_pvalues("all"), lambda fit: fit.conf_int(simultaneous="all")])
 def test_an_unknown_family_is_refused(ask: object) -> None:
     with pytest.raises(ValueError, match="family must be one of fit, release"):
         ask(OLS().fit(release()))  # type: ignore[operator]

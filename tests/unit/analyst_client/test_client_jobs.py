@@ -194,11 +194,7 @@ def test_time_to_wait_is_not_negative(wait_s: float) -> None:
 
 @pytest.mark.parametrize(
     "answer",
-    [
-        accepted(state="done", release=None),
-        accepted(dataset="other"),
-        httpx.Response(202, content="{}"),
-    ],
+    [accepted(state="done", release=None), accepted(dataset="other"), httpx.Response(202, content="{}")],
     ids=range(3),
 )
 def test_malformed_job_is_a_service_error_with_the_key(answer: httpx.Response) -> None:

@@ -10,17 +10,7 @@ from typing import Annotated, Any, get_type_hints
 import httpx
 import numpy as np
 import pytest
-from client_examples import (
-    COST,
-    QUOTE,
-    RELEASE_TEXT,
-    Curator,
-    ask,
-    compact,
-    release_body,
-    released,
-    with_receipt,
-)
+from client_examples import COST, QUOTE, RELEASE_TEXT, Curator, ask, compact, release_body, released, with_receipt
 from counts_examples import CountsCurator
 from marginals_examples import MarginalsCurator
 from score_examples import ScoreCurator

@@ -439,7 +439,7 @@ class TestPlans:
         assert plans[0].share_of_budget == pytest.approx(plans[1].share_of_budget, rel=1e-6)
 
     def test_a_shorter_interval_costs_more_and_takes_more_rows(self) -> None:
-        lengths = [0.05, 0.02, 0.01, 0.005, 0.002]
+        lengths = [0.05, 0.01, 0.002]
         prices = [epsilon_for(length, "age", QUOTE, assume()).epsilon for length in lengths]
         rows = [rows_for(length, "age", QUOTE, assume()).rows for length in lengths]
         assert prices == sorted(prices)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -118,16 +119,27 @@ def make(seed: int, rows: int = 2000, noise: float = 8.0, **changes: Any) -> Rel
     return replace(noisy, yty=exact.yty)
 
 
-@pytest.mark.parametrize("estimator", [BayesianRegression(seed=1), RobustPrivateRegression(seed=1)])
-def test_two_hospitals_say_more_than_one(estimator: Any) -> None:
-    alone = np.ptp(estimator.fit(make(1)).conf_int(), axis=1)
-    together = np.ptp(estimator.fit([make(1), make(2)]).conf_int(), axis=1)
+def fitted(*releases: Release) -> BayesianRegression:
+    """Fit with 1,200 draws: a standard error of them is off by 4 % or so, which is within what tests allow."""
+    return BayesianRegression(seed=1, draws=300).fit(list(releases))
+
+
+@cache
+def fitted_alone() -> BayesianRegression:
+    return fitted(make(1))
+
+
+@pytest.mark.parametrize("kind", [BayesianRegression, RobustPrivateRegression])
+def test_two_hospitals_say_more_than_one(kind: Any) -> None:
+    one = fitted_alone() if kind is BayesianRegression else kind(seed=1, draws=300).fit(make(1))
+    alone = np.ptp(one.conf_int(), axis=1)
+    together = np.ptp(kind(seed=1, draws=300).fit([make(1), make(2)]).conf_int(), axis=1)
     assert together / alone == pytest.approx(np.full(3, math.sqrt(0.5)), rel=0.12)
 
 
 def test_credible_intervals_of_several_are_near_their_score_intervals() -> None:
     releases = [make(1), make(2, rows=500, noise=20.0), make(3, noise=3.0)]
-    credible, score = BayesianRegression(seed=1).fit(releases).conf_int(), OLS().fit(releases).conf_int()
+    credible, score = fitted(*releases).conf_int(), OLS().fit(releases).conf_int()
     width = np.ptp(score, axis=1)
     assert np.abs(credible - score).max(axis=1) / width == pytest.approx(np.zeros(3), abs=0.12)
     assert OLS().fit(releases).conf_int(method="posterior") == pytest.approx(credible, abs=0.1 * float(np.max(width)))
@@ -154,9 +166,8 @@ def test_agreeing_public_rows_narrow_the_posterior_and_others_do_not_move_it() -
     agreeing = {**frame, "y": 3.0 + 3.0 * (0.2 + X @ [0.4, -0.2] + noise)}
     others = {**frame, "y": 3.0 + 3.0 * (0.2 + X @ [-0.4, 0.2] + noise)}
     private = make(1, noise=40.0)
-    alone = BayesianRegression(seed=1).fit(private)
-    helped = BayesianRegression(seed=1).fit([private, Release.from_public(agreeing, private)])
-    unhelped = BayesianRegression(seed=1).fit([private, Release.from_public(others, private)])
+    alone = fitted(private)
+    helped, unhelped = (fitted(private, Release.from_public(frame, private)) for frame in (agreeing, others))
     assert np.all(helped.std_errors_[1:] < 0.95 * alone.std_errors_[1:])
     assert np.all(np.abs(unhelped.coef_ - alone.coef_) < 0.5 * alone.std_errors_[1:])
 
@@ -202,18 +213,18 @@ def test_what_is_drawn_from_are_the_weighted_sums_of_the_estimators() -> None:
 
 def test_draws_change_units_as_the_statistics_do() -> None:
     """The same hospital beside one with other bounds and no weight to speak of: the same draws, in the fit's units."""
-    alone = BayesianRegression(seed=1).fit(make(1))
+    alone = fitted_alone()
     wide = make(2, rows=20, noise=2e4, features=[Column.numeric("age", 40, 130), Column.numeric("dose", -5, 20)],
                 targets=[Column.numeric("y", -3, 30)])  # fmt: skip
-    beside = BayesianRegression(seed=1).fit([make(1), wide])
+    beside = fitted(make(1), wide)
     assert np.all(np.abs(beside.params_ - alone.params_) < 0.15 * alone.std_errors_)
     assert beside.std_errors_ == pytest.approx(alone.std_errors_, rel=0.1)
     sds = [fit.targets_[0].scale * np.median(fit.posteriors_[0].residual_precision) ** -0.5 for fit in (alone, beside)]
     assert sds[1] == pytest.approx(sds[0], rel=0.02)
     (drawn,) = beside.posteriors_
     weighted = beside.results_[0].equations
-    fitted = np.linalg.solve(weighted.xtx, weighted.xty)
-    assert drawn.beta.mean(axis=(0, 1)) == pytest.approx(fitted, abs=0.05)
+    solution = np.linalg.solve(weighted.xtx, weighted.xty)
+    assert drawn.beta.mean(axis=(0, 1)) == pytest.approx(solution, abs=0.05)
 
 
 def test_a_release_without_yty_does_not_go_with_one_that_has_it() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -53,6 +53,7 @@ def test_what_is_assumed_is_never_below_what_the_weights_give(kind: str) -> None
 
 
 @OF_EVERY_KIND
+@settings(max_examples=25)
 @given(
     centers=st.lists(st.floats(-3.0, 3.0), min_size=2, max_size=2),
     scales=st.lists(st.floats(0.1, 10.0), min_size=2, max_size=2),

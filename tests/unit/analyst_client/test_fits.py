@@ -160,7 +160,7 @@ MISSING = {  # members that a fit has not, and what it says that would have give
     "LogisticRegression() of a release": (
         set(MEMBERS) - WITH_POINTS - TESTED_BY_PROJECTION - {"caveats"},
         r"tells no standard errors of log odds.*client\.refine\(…, family='binomial'\) buys them",
-    ),
+    )
 }
 
 

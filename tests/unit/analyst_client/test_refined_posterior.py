@@ -124,7 +124,9 @@ class TestDraws:
         law = site.corrected
         assert isinstance(law, CorrectedLaw)
         noisier = replace(law, xtx=1e6 * law.xtx, score=1e6 * law.score)
-        drawn = sample_corrected_posterior(replace(equations, sites=(replace(site, corrected=noisier),)), seed=3)
+        drawn = sample_corrected_posterior(
+            replace(equations, sites=(replace(site, corrected=noisier),)), draws=250, seed=3
+        )
         assert drawn.definite_share < 0.5
         assert drawn.prior_dominated.all()
 

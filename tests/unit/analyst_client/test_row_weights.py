@@ -25,9 +25,7 @@ COLUMNS: list[dict[str, Any]] = [
     {"name": "fever", "type": "boolean", "missing": "indicator"},
     {"name": "kappa", "type": "numeric", "lower": 0.0, "upper": 6.0},
 ]
-MANIFEST = Manifest.model_validate(
-    {"name": "rows", "population": "rows", "row_capacity": 1000, "columns": COLUMNS},
-)
+MANIFEST = Manifest.model_validate({"name": "rows", "population": "rows", "row_capacity": 1000, "columns": COLUMNS})
 COUNT = 400
 
 

@@ -147,7 +147,7 @@ def test_a_table_is_narrowed_between_its_words() -> None:
     lines = written(table, 40)
     assert max(map(len, lines)) == 40
     assert [word for line in lines for word in re.findall(r"[a-z_]+", line)][6:] == [
-        *("olmsted_county", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"),
+        *("olmsted_county", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
     ]
 
 

@@ -18,13 +18,7 @@ from curator_service.approvals.problems import SecondAdminNeeded
 from curator_service.container import make_curator
 from curator_service.datasets import likeness
 from curator_service.datasets import sketch as sketches
-from curator_service.datasets.likeness import (
-    EXCESS,
-    QUERY_SCALE,
-    REFUSAL_EPSILON,
-    THRESHOLD_SCALE,
-    LikenessService,
-)
+from curator_service.datasets.likeness import EXCESS, QUERY_SCALE, REFUSAL_EPSILON, THRESHOLD_SCALE, LikenessService
 from curator_service.datasets.service import REFUSALS_MAX, OtherPeople, RegistrationError
 from curator_service.datasets.sketch import Sketch, Sketcher, code_levels, code_numbers
 from curator_service.datasets.sources import base

@@ -53,8 +53,7 @@ def test_any_value_becomes_something_of_the_lattice(column: Column, values: Any,
 
 
 @pytest.mark.parametrize(
-    ("name", "found"),
-    [("ties", pa.string()), ("ties", pa.date32()), ("level", pa.int64()), ("flag", pa.float64())],
+    ("name", "found"), [("ties", pa.string()), ("ties", pa.date32()), ("level", pa.int64()), ("flag", pa.float64())]
 )
 def test_a_column_of_another_type_is_refused_with_those_that_would_do(name: str, found: pa.DataType) -> None:
     rule = re.escape(f"cohort.parquet: the column '{name}' is of type {found}, and must be ")

@@ -21,15 +21,7 @@ from curator_service.datasets import sketch as sketches
 from curator_service.datasets.manifest import ManifestError, load_manifest
 from curator_service.datasets.pseudonyms import Pseudonymiser
 from curator_service.datasets.repository import APPEND, REPLACE, Dataset
-from curator_service.datasets.same_people import (
-    EPSILON,
-    PERSONS_MIN,
-    SCALE,
-    SENSITIVITY,
-    TRIES_MAX,
-    choose,
-    score,
-)
+from curator_service.datasets.same_people import EPSILON, PERSONS_MIN, SCALE, SENSITIVITY, TRIES_MAX, choose, score
 from curator_service.datasets.service import RegistrationError
 from curator_service.datasets.sketch import Part, Sketch, Sketcher
 from curator_service.identity.policy import Role

@@ -14,16 +14,7 @@ import psycopg
 import pyarrow as pa
 import pytest
 from rows_on_disk import read_columns, special_rows
-from sums_in_sql import (
-    DUCKDB,
-    POSTGRESQL,
-    Dialect,
-    counts_query,
-    cut_query,
-    gram_query,
-    read_counts,
-    read_gram,
-)
+from sums_in_sql import DUCKDB, POSTGRESQL, Dialect, counts_query, cut_query, gram_query, read_counts, read_gram
 from sums_slowly import rows_of, sum_slowly
 from support import ROWS, World, fresh_database
 

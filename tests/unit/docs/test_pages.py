@@ -70,11 +70,7 @@ NEEDS_SERVER = {
     ("docs/refinement.md", "print(client.quote_refinement("): "tests/integration/test_refinement_quotes.py",
 }
 PUBLIC = {name: getattr(importlib.import_module(module), name) for name, module in public_names().items()}
-CALLED = {
-    "client": CuratorClient,
-    "plan": PurchasePlan,
-    "fit": LogisticRegression,
-}
+CALLED = {"client": CuratorClient, "plan": PurchasePlan, "fit": LogisticRegression}
 
 
 def blocks(name: str, *languages: str) -> list[str]:

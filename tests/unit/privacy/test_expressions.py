@@ -16,15 +16,7 @@ from hypothesis import strategies as st
 
 from curator_service.kinds.features import read_feature, state_feature
 from curator_service.privacy.bases import Polynomial, Spline, tabulate
-from curator_service.privacy.design import (
-    Column,
-    ColumnType,
-    Design,
-    MissingRule,
-    TermKind,
-    code_rows,
-    make_design,
-)
+from curator_service.privacy.design import Column, ColumnType, Design, MissingRule, TermKind, code_rows, make_design
 from curator_service.privacy.expressions import DerivedColumn, ExpressionError, derive_column, elementary, parse
 from curator_service.privacy.expressions.evaluate import bounds_of, evaluate
 from curator_service.privacy.expressions.tree import to_json

@@ -152,11 +152,7 @@ def test_what_leaves_of_wide_sums_is_what_leaves_of_the_integers(count: int) -> 
     draws = rng.integers(-(2**53), 2**53, size=exact.shape[1])
     noisy = perturb(ExactSums(exact), plan, draws).values
     gram = whole.astype(object) * (count // 64)
-    expected = [
-        *(gram[i, j] for i in range(4) for j in range(i, 4)),
-        *(gram[i, 4] for i in range(4)),
-        gram[4, 4],
-    ]
+    expected = [*(gram[i, j] for i in range(4) for j in range(i, 4)), *(gram[i, 4] for i in range(4)), gram[4, 4]]
     found = [value for output in plan.outputs for value in noisy[output.statistic]]
     assert found[:-1] == [a + int(b) for a, b in zip(expected, draws[:-1], strict=True)]
     if count <= INT64_CAPACITY_MAX:
