@@ -191,11 +191,6 @@ def _routes(slices: tuple[Acts, ...]) -> tuple[BaseRoute, ...]:
 def make_metrics(settings: Settings, kinds: KindRegistry) -> Metrics:
     """Return the counters of a process, which begin at zero.
 
-    Parameters
-    ----------
-    settings : Settings
-    kinds : KindRegistry
-
     Returns
     -------
     Metrics

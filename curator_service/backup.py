@@ -45,7 +45,6 @@ def write_backup(curator: Curator, path: Path) -> dict[str, Any]:
 
     Parameters
     ----------
-    curator : Curator
     path : Path
         A new file; it is written under another name first, so that a file of this name is a whole one.
 
@@ -188,7 +187,6 @@ def read_backup(curator: Curator, path: Path) -> dict[str, Any]:
     ----------
     curator : Curator
         On an empty database, of either kind.
-    path : Path
 
     Raises
     ------
@@ -228,7 +226,6 @@ def rehearse(settings: Settings, path: Path) -> Iterator[tuple[Curator, dict[str
     ----------
     settings : Settings
         The folder is made in the data folder, which has room for rows.
-    path : Path
 
     Raises
     ------

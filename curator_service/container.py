@@ -122,7 +122,6 @@ def make_curator(
 
     Parameters
     ----------
-    settings : Settings
     kinds : KindRegistry
         The kinds of release that it knows.
     noise : NoiseSource, optional

@@ -25,7 +25,6 @@ def find_exposures(settings: Settings, host: str) -> list[str]:
 
     Parameters
     ----------
-    settings : Settings
     host : str
         The address that it would listen on.
 

@@ -28,10 +28,6 @@ class SharedLook(Generic[T]):
 
     Anybody may ask, without a token and as often as they like. So no look takes a thread that others wait for, and
     those who ask while one is under way share the next.
-
-    Parameters
-    ----------
-    look : callable
     """
 
     def __init__(self, look: Callable[[], T]) -> None:
@@ -67,7 +63,6 @@ class Readiness:
 
     Parameters
     ----------
-    curator : Curator
     data_dir : Path
         Where `curator ledger verify` notes how it ended.
     """

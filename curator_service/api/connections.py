@@ -64,7 +64,6 @@ class Crowd:
     ----------
     server_state : ServerState
         Has the connections.
-    connections_max : int
     """
 
     def __init__(self, server_state: ServerState, connections_max: int) -> None:

@@ -53,7 +53,6 @@ class Metrics:
     ----------
     kinds : iterable of str
         The kinds of release.
-    data_dir : Path
     folders : mapping of str to Path
         Whose disks may fill up, by what they are called.
     """
@@ -91,10 +90,6 @@ class Metrics:
 
     def render(self, state: State) -> bytes:
         """Return everything as Prometheus reads it.
-
-        Parameters
-        ----------
-        state : State
 
         Returns
         -------

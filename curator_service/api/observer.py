@@ -19,13 +19,7 @@ NOTES = ("problem", "kind", "outcome", "principal")
 
 
 class Observer:
-    """Tells the operator of requests.
-
-    Parameters
-    ----------
-    metrics : Metrics
-    tracer : Tracer, optional
-    """
+    """Tells the operator of requests."""
 
     def __init__(self, metrics: Metrics, tracer: Tracer | None = None) -> None:
         self.metrics = metrics
@@ -36,7 +30,6 @@ class Observer:
 
         Parameters
         ----------
-        scope : Scope
         status : int
             0 where whoever asked has left before there was one.
         seconds : float

@@ -61,7 +61,6 @@ def run_server(listener: socket.socket, *, workers: int, **options: Any) -> None
     ----------
     listener : socket.socket
         Bound to the address.
-    workers : int
     **options
         Of uvicorn.
 

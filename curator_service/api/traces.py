@@ -22,12 +22,7 @@ ATTRIBUTES = {
 
 
 class Tracer:
-    """Sends spans to a collector, in batches, on a thread of its own.
-
-    Parameters
-    ----------
-    exporter : SpanExporter
-    """
+    """Sends spans to a collector, in batches, on a thread of its own."""
 
     def __init__(self, exporter: "SpanExporter") -> None:
         from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 -- an extra

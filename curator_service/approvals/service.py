@@ -95,8 +95,6 @@ class ApprovalService:
 
     Parameters
     ----------
-    database : Database
-    ledger : LedgerService
     find_doubt : callable
         Says of two ids of principals why they may be one person; empty where they are two.
     now : callable
@@ -211,7 +209,6 @@ class ApprovalService:
 
         Parameters
         ----------
-        by : Principal
         key : str or None
             None where no retry can be told from a new request.
         **said
@@ -273,10 +270,6 @@ class ApprovalService:
 
         Parameters
         ----------
-        proposal_id : str
-        by : Principal
-        approve : bool
-        reason : str
         seen : str, optional
             The digest of the proposal that was shown; a page always has one.
 
@@ -377,7 +370,6 @@ class ApprovalService:
 
         Parameters
         ----------
-        ledger : Ledger
         people : collection of str
             The ids of those who asked, or gain.
         approved_by : str
@@ -430,7 +422,6 @@ class ApprovalService:
 
         Parameters
         ----------
-        proposal_id : str
         of : str, optional
             Id of a principal.
         seen : str, optional

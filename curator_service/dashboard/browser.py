@@ -22,13 +22,7 @@ SESSION, ENTRY, SIGN_IN = "curator-session", "curator-entry", "curator-sign-in"
 
 
 class Browser:
-    """One request of a browser, as the worker thread reads it.
-
-    Parameters
-    ----------
-    request : Request
-    body : bytes
-    """
+    """One request of a browser, as the worker thread reads it."""
 
     def __init__(self, request: Request, body: bytes) -> None:
         headers: Headers = request.headers
@@ -56,7 +50,6 @@ class Browser:
 
         Parameters
         ----------
-        name, value : str
         site : str
             ``Strict``, or ``Lax`` for one that comes with a link from elsewhere, too.
         age_s : int, optional

@@ -47,7 +47,6 @@ def line(points: Sequence[float], described: str, *, height: int = 260) -> Marku
         Shares of the limit, from 0 to 1, at equal distances.
     described : str
         The same in words.
-    height : int
     """
     inner = height - 20
     step = WIDTH / max(len(points) - 1, 1)

@@ -294,10 +294,8 @@ def add_form(
 
     Parameters
     ----------
-    router : APIRouter
     address : str
         With the parameters of the act's own address.
-    act : Act
     done : callable
         Takes the answer, and returns the address of the page that follows.
     again : callable

@@ -54,13 +54,7 @@ class Lengths:
 
 
 def expected_lengths(population: Population, rows: Sequence[int] = ROWS) -> list[Lengths]:
-    """Return what the rest of a budget could tell; nothing where it is too little, or too much, for one release.
-
-    Parameters
-    ----------
-    population : Population
-    rows : sequence of int
-    """
+    """Return what the rest of a budget could tell; nothing where it is too little, or too much, for one release."""
     left = population.view_left(population.remaining)
     price = getattr(left, population.accountant.notion)
     sigma = None if not price else _sigma(population.accountant, population.adjacency, price)

@@ -15,7 +15,6 @@ class RowProofs:
 
     Parameters
     ----------
-    keys : KeyRing
     now : callable
         The clock.
     """

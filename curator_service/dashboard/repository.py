@@ -180,13 +180,10 @@ def list_entries_that_say(
 
     Parameters
     ----------
-    connection : Connection
-    population : str
     said : sequence of (str, str)
         Members among those of `_SELECTIVE`, and their texts; of a time how it begins.
     before : int
         The sequence before which to look.
-    count : int
 
     Returns
     -------

@@ -135,11 +135,8 @@ class BrowserSessions:
 
     Parameters
     ----------
-    database : Database
-    identity : IdentityService
     now : callable
         The clock.
-    proofs : RowProofs
     """
 
     def __init__(self, database: Database, identity: IdentityService, now: Clock, proofs: RowProofs) -> None:

@@ -77,9 +77,6 @@ class ProviderSignIns:
 
     Parameters
     ----------
-    database : Database
-    identity : IdentityService
-    sessions : BrowserSessions
     now : callable
         The clock.
     public_url : str
@@ -166,7 +163,6 @@ class ProviderSignIns:
             Of the provider whose answer it seems to be.
         cookie : str
             What the browser kept.
-        answer : Answer
 
         Returns
         -------

@@ -14,12 +14,7 @@ MARK = "#counts"
 
 
 class RowMarks:
-    """Marks of the rows that count: one bit of each.
-
-    Parameters
-    ----------
-    rows : int
-    """
+    """Marks of the rows that count: one bit of each."""
 
     def __init__(self, rows: int) -> None:
         self._bits = np.zeros(-(-rows // 8), np.uint8)

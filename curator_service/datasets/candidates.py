@@ -87,10 +87,6 @@ class ShownWords:
     """Counts the persons of a word by each column that may tell them apart.
 
     Where no column does, a row may be a person. Columns are chosen after the first batch.
-
-    Parameters
-    ----------
-    profiles : sequence of Profile
     """
 
     def __init__(self, profiles: Sequence[Profile]) -> None:

@@ -20,8 +20,6 @@ def check_rows(manifest: Manifest, source: Source, progress: Progress = lambda _
 
     Parameters
     ----------
-    manifest : Manifest
-    source : Source
     progress : callable
         Called with the number of rows that were read, and their share of all, where it is known.
 

@@ -65,12 +65,10 @@ def draft_manifest(
 
     Parameters
     ----------
-    source : Source
     options : CsvOptions, optional
         How a CSV file seems to be written.
     name : str
         Of the dataset; made legal where it is not.
-    population : str, optional
     row_capacity : int, optional
         Both are lines to fill in if not given.
     rows_max : int, optional

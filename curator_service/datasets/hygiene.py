@@ -121,7 +121,6 @@ def measure(
 
     Parameters
     ----------
-    manifest : Manifest
     batches : iterable of Batch
         Stored integers of the columns, and marks where a subject is declared.
     quasi : sequence of QuasiIdentifier

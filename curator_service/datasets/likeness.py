@@ -79,7 +79,6 @@ class LikenessService:
 
     Parameters
     ----------
-    keys : KeyRing
     storage : Storage
         Has the sketches of rows that wait.
     noise : NoiseSource, optional
@@ -165,10 +164,8 @@ class LikenessService:
 
         Parameters
         ----------
-        connection : Connection
         population : str
             Of the rows.
-        snapshot : Snapshot
         refusals : bytes
             What all refusals so far are, in short: with each the threshold changes.
         others : collection of str

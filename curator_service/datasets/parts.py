@@ -185,11 +185,8 @@ class PartWriter:
 
     Parameters
     ----------
-    folder : Path
-    part_id : str
     columns : sequence of str
         The declared columns, in order.
-    capacity : int
     """
 
     def __init__(self, folder: Path, part_id: str, columns: Sequence[str], capacity: int) -> None:
@@ -303,7 +300,6 @@ class StoredRows:
 
         Parameters
         ----------
-        names : sequence of str
         size : int
             Rows of a tile.
         start, stop : int

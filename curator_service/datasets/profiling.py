@@ -57,7 +57,6 @@ def profile_columns(
 
     Parameters
     ----------
-    source : Source
     rows_max : int or None
         Behind so many rows blocks of the rest are looked at; None looks at all rows.
     progress : callable

@@ -22,7 +22,6 @@ def bound_reading(manifest: Manifest, *, keeps_identifiers: bool = False) -> Bou
 
     Parameters
     ----------
-    manifest : Manifest
     keeps_identifiers : bool
         Whether identifiers are kept, encrypted.
     """
@@ -42,7 +41,6 @@ def read_apart(work: Callable[[Progress], Told], label: str, bounds: Bounds, pro
         Of what it tells how far it has come; it can be pickled, and its answer is JSON.
     label : str
         What messages call the source.
-    bounds : Bounds
     progress : callable
         Called with the number of rows that were read, and their share of all, where it is known.
 

@@ -59,12 +59,7 @@ class Fault:
 
 
 class GatheredFaults(Faults):
-    """Takes faults, and lets the reading go on.
-
-    Parameters
-    ----------
-    source : Source
-    """
+    """Takes faults, and lets the reading go on."""
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
@@ -155,13 +150,7 @@ class Report:
 
 
 class Reporter:
-    """Counts what it sees of rows.
-
-    Parameters
-    ----------
-    manifest : Manifest
-    source : Source
-    """
+    """Counts what it sees of rows."""
 
     def __init__(self, manifest: Manifest, source: Source) -> None:
         self._manifest, self._place = manifest, source.place
@@ -179,7 +168,6 @@ class Reporter:
         ----------
         rows, persons, counted : int
             Rows, persons, and rows that count.
-        faults : sequence of Fault
         """
         capacity, beyond = self._manifest.row_capacity, rows - counted
         warnings = [f"{one.name}: {text}" for one in self._columns for text in one.warn()]

@@ -90,7 +90,6 @@ class DatasetAnswer(Answer):
 
         Parameters
         ----------
-        dataset : Dataset
         rows : int or None
             How many rows or persons it has, where that is public.
         kinds : list of str

@@ -95,9 +95,6 @@ class DatasetService:
 
     Parameters
     ----------
-    database : Database
-    ledger : LedgerService
-    storage : Storage
     now : callable
         The clock.
     schedule : {"daily", "weekly", "monthly"}
@@ -256,11 +253,6 @@ class DatasetService:
 
         Parameters
         ----------
-        manifest : Manifest
-        snapshot : Snapshot
-        actor : str
-        other_people : OtherPeople, optional
-        accept : callable
         appended_to : Dataset, optional
             One in which a row is a person: rows that are nearly those that it has are refused, too.
 
@@ -394,7 +386,6 @@ class DatasetService:
 
         Parameters
         ----------
-        dataset : Dataset
         version : int
             Of the rows, as sketches have it: below zero of rows that wait.
         """

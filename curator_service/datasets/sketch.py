@@ -265,7 +265,6 @@ class Sketcher:
 
         Parameters
         ----------
-        columns : sequence of Values
         persons : ndarray of uint64, optional
             Whose row each is; without it a row is a person.
         """

@@ -194,7 +194,6 @@ class Storage:
 
     Parameters
     ----------
-    root : Path
     engine : Engine, optional
         Of passes over rows; numpy's if not given.
     """
@@ -233,9 +232,6 @@ class Storage:
 
         Parameters
         ----------
-        dataset_id : str
-        manifest : Manifest
-        source : Source
         sketcher : Sketcher
             Sees raw values, before the lattice.
         progress : callable
@@ -544,9 +540,6 @@ def write_part(
 
     Parameters
     ----------
-    folder : Path
-    manifest : Manifest
-    batches : iterable of SourceBatch
     find_counted : callable
         Called when all rows are written, of what reads them; returns those that count, or None where all of them do.
     key_id : str, optional

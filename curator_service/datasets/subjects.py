@@ -80,8 +80,6 @@ def find_person(
 
     Parameters
     ----------
-    storage : Storage
-    keys : KeyRing
     datasets : list of Dataset
         Those without pseudonyms are passed over: see `tells_persons_apart`.
     identifier : str
@@ -145,9 +143,6 @@ def identify_rows(storage: Storage, dataset: Dataset, key: SubjectKey, rows: Seq
 
     Parameters
     ----------
-    storage : Storage
-    dataset : Dataset
-    key : SubjectKey
     rows : sequence of int
         As they are stored, from 1: of a first version, as they stood in the source.
 

@@ -101,8 +101,6 @@ class VersionService:
 
     Parameters
     ----------
-    datasets : DatasetService
-    erasures : ErasureLog
     check_engine : callable
         Raises `SelfTestError` where the engine sums wrongly; called before anything is cut.
     ending_after : callable
@@ -155,9 +153,7 @@ class VersionService:
         ----------
         name : str
             Of the dataset.
-        source : Path or Source
         act : {"append", "replace"}
-        actor : str
         other_people : OtherPeople, optional
             As for a registration.
         progress : callable
@@ -207,7 +203,6 @@ class VersionService:
         ----------
         identifier : str
             As the source wrote it.
-        actor : str
         names : sequence of str, optional
             Of the datasets; all of them if not given.
 
@@ -232,8 +227,6 @@ class VersionService:
 
         Parameters
         ----------
-        name : str
-        actor : str
         successor : str
             The name of the dataset that takes its place.
 
@@ -253,8 +246,6 @@ class VersionService:
 
         Parameters
         ----------
-        change_id : str
-        actor : str
         at_subjects_wish : bool
             Whether the person who was to be forgotten wishes it, which whoever withdraws an erasure states.
 

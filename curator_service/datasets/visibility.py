@@ -10,8 +10,6 @@ def may_read(principal: Principal, dataset: Dataset, owner_id: str) -> bool:
 
     Parameters
     ----------
-    principal : Principal
-    dataset : Dataset
     owner_id : str
         Id of the principal who asked for the answer.
 

@@ -50,7 +50,6 @@ def render_crate(evidence: Evidence, files: Mapping[str, str]) -> dict[str, Any]
 
     Parameters
     ----------
-    evidence : Evidence
     files : mapping of str to str
         What each file of the pack is, by its path; the metadata's own is not among them.
     """

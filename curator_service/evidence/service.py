@@ -35,16 +35,7 @@ class EvidenceError(ValueError):
 
 
 class EvidenceService:
-    """Evidence of releases and permits.
-
-    Parameters
-    ----------
-    database : Database
-    ledger : LedgerService
-    releases : ReleaseService
-    datasets : DatasetService
-    kinds : KindRegistry
-    """
+    """Evidence of releases and permits."""
 
     def __init__(
         self,
@@ -67,7 +58,6 @@ class EvidenceService:
 
         Parameters
         ----------
-        release_id : str
         with_answers : bool
             Whether the pack holds the released numbers.
         reader : Principal, optional

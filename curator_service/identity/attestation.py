@@ -91,12 +91,7 @@ class Known:
 
 
 class Attestation:
-    """Statements of the register that this process has read.
-
-    Parameters
-    ----------
-    acts : Acts
-    """
+    """Statements of the register that this process has read."""
 
     def __init__(self, acts: Acts) -> None:
         self._acts = acts

@@ -168,7 +168,6 @@ class IdentityService:
 
     Parameters
     ----------
-    database : Database
     acts : Acts
         The register, where every change is written.
     now : callable
@@ -321,10 +320,8 @@ class IdentityService:
 
         Parameters
         ----------
-        name : str
         *roles : Role
             Those of a new principal; of one that there is, those with which the token may act.
-        days : int
         read_only : bool
             Whether the token may only look.
         actor : str
@@ -484,10 +481,8 @@ class IdentityService:
 
         Parameters
         ----------
-        token_id : str
         grace_s : int
             For how long the old one goes on, in seconds.
-        actor : str
         of : Principal, optional
             Whose token it must be.
         key : str, optional
@@ -703,7 +698,6 @@ class IdentityService:
             Its id is the identity that the provider states.
         told_at : str
             When the provider said so.
-        recognition : Recognition
 
         Raises
         ------

@@ -40,7 +40,6 @@ def count_cells(cells: RowArray, weights: RowArray | None, size: int) -> IntArra
         At most `sums.EXACT_BLOCK_ROWS`: weights are integers of at most q², and float64 holds every sum of so many.
     weights : ndarray of float64, shape (n,), or None
         None: each row adds q².
-    size : int
 
     Returns
     -------

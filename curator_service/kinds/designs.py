@@ -27,10 +27,8 @@ def read_design(
 
     Parameters
     ----------
-    dataset : Dataset
     features, targets : sequence of object
         As JSON has them.
-    intercept : bool
     at_target : str
         Where a request has a target of some number.
 

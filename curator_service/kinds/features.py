@@ -98,7 +98,6 @@ def read_feature(value: object, declared: Mapping[str, Column]) -> Feature:
     ----------
     value : object
         As JSON gives it, canonical or not.
-    declared : mapping of str to Column
 
     Raises
     ------

@@ -67,7 +67,6 @@ def work_apart(
     ----------
     work : callable
         It can be pickled.
-    bounds : Bounds
     refusals : type of Exception
         Errors whose message may be told.
     hear : callable

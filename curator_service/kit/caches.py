@@ -13,12 +13,7 @@ SHORT = 2**14
 
 
 class SizedCache(Generic[V]):
-    """The values that were used last, of at most so many bytes together; one that is larger is not kept.
-
-    Parameters
-    ----------
-    bytes_max : int
-    """
+    """The values that were used last, of at most so many bytes together; one that is larger is not kept."""
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
@@ -52,7 +47,6 @@ class Remembered(Generic[P, V]):
     ----------
     function : callable
         Of arguments that can be hashed.
-    bytes_max : int
     size_of : callable
         The bytes of a result, with what it was made of.
     """

@@ -44,7 +44,6 @@ class Cmac:
 
         Parameters
         ----------
-        content : ndarray of uint8
         starts, ends : ndarray of int64, shape (n,)
             Where each text begins and ends in the content.
 

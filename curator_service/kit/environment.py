@@ -40,7 +40,6 @@ def find_unknown(environment: Mapping[str, str], settings: Iterable[str]) -> lis
 
     Parameters
     ----------
-    environment : mapping of str to str
     settings : iterable of str
         The names of settings, without the prefix, in lower case.
     """

@@ -94,7 +94,6 @@ class RateLimiter:
 
     Parameters
     ----------
-    per_minute : int
     what : str
         What is bounded, in the plural, for the text of a refusal.
     keys_max : int

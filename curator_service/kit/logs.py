@@ -130,7 +130,6 @@ def log_without_data(instance: str, error: BaseException) -> None:
     ----------
     instance : str
         The id of a request or of a job, or what failed, in words.
-    error : BaseException
     """
     about = _describe(type(error), error.__traceback__)
     log.error("%s failed with %s at %s", instance, about["error"], about["at"], extra={"event": "failure"})

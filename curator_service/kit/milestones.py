@@ -32,7 +32,6 @@ def note(folder: Path, milestone: Milestone, *, is_well: bool = True) -> bool:
     ----------
     folder : Path
         The data folder.
-    milestone : Milestone
     is_well : bool
         Whether all was well.
 

@@ -13,7 +13,6 @@ class Periodic:
     ----------
     name : str
         Of the thread, and of what a log says where the function fails.
-    run : callable
     every_s : float
         Between the end of a run and the begin of the next.
     """

@@ -140,7 +140,6 @@ class TooManyRequests(Problem):
 
     Parameters
     ----------
-    detail : str
     retry_after_s : int
         When to ask again, in seconds.
     """

@@ -421,8 +421,6 @@ def move_share(
 
     Parameters
     ----------
-    connection : Connection
-    population, permit : str
     principal, dataset : str
         Ids: the permit may have been changed so that they are not in it any more.
     posted, pending : int

@@ -119,7 +119,6 @@ def plan_population(
 
     Parameters
     ----------
-    name : str
     adjacency : Adjacency
         Fixed for good.
     accountant : str
@@ -128,7 +127,6 @@ def plan_population(
         The budget, in a notion that the accountant knows; rounded down to the account's integers.
     delta : float
         The δ at which (ε, δ) views of the account are shown; 0 under ``pure``.
-    moment : str
     accepts_delta : bool
         Whether a δ above `DELTA_USUAL_MAX` is meant.
 
@@ -193,8 +191,6 @@ class LedgerService:
 
     Parameters
     ----------
-    database : Database
-    guard : Guard
     now : callable
         The clock.
     """

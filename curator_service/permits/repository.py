@@ -184,7 +184,6 @@ def sum_spending(
 
     Parameters
     ----------
-    connection : Connection
     by : tuple of str
         Of analyst, project, dataset, kind, month.
     population : str or None
@@ -241,11 +240,8 @@ def write_permit(connection: Connection, record: PermitRecord, uses: list[tuple[
 
     Parameters
     ----------
-    connection : Connection
-    record : PermitRecord
     uses : list of (str, str)
         Ids of principals and datasets.
-    moment : str
 
     Returns
     -------

@@ -77,8 +77,6 @@ class PermitService:
 
     Parameters
     ----------
-    database : Database
-    ledger : LedgerService
     approvals : ApprovalService
         Carries out what was approved.
     now : callable
@@ -121,9 +119,6 @@ class PermitService:
 
         Parameters
         ----------
-        connection : Connection
-        principal : Principal
-        dataset : Dataset
         project : str or None
             What the request names; without it, the one permit that there is, or the grant among several.
         release : Asked, optional

@@ -58,8 +58,6 @@ def list_spent(
 
     Parameters
     ----------
-    database : Database
-    by : sequence of By
     population : str, optional
         All of them if not given.
     start, count : int

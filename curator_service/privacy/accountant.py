@@ -160,7 +160,6 @@ class Accountant(ABC):
 
         Parameters
         ----------
-        parts : sequence of Part
         joint : JointBound or None
             Of the parts with Gaussian noise, where they cost less together than one by one.
         """
@@ -334,7 +333,6 @@ def own_price(accountant: Accountant, units: int) -> float | None:
 
     Parameters
     ----------
-    accountant : Accountant
     units : int
         Positive.
 

@@ -67,12 +67,8 @@ def allocate(
 
     Parameters
     ----------
-    bounds : sequence of Bound
     shares : sequence of Fraction
         Positive, of sum 1 at most; in the order of the bounds.
-    price : Price
-    accountant : Accountant
-    mechanism : Mechanism
     joint : JointBound or None
         Where the statistics cost less together than one by one: each is then given more.
 
@@ -172,11 +168,8 @@ def laplace_parts(
 
     Parameters
     ----------
-    bounds, shares : sequence
     drawn_for : sequence of Fraction
         L1 sensitivities from which scales are found: those of the bounds, or a published formula's.
-    accountant : Accountant
-    price : Price
     limit : int
         What it pays for, in units.
     """

@@ -174,7 +174,6 @@ def tabulate(basis: Basis, center: float, scale: float) -> StoredArray:
 
     Parameters
     ----------
-    basis : Basis
     center, scale : float
         Those of the number, as its term has them.
 

@@ -26,7 +26,6 @@ def cut_points(edges: Sequence[float], lower: float, upper: float) -> IntArray:
     ----------
     edges : sequence of float
         In the column's unit, within its bounds.
-    lower, upper : float
 
     Raises
     ------

@@ -61,7 +61,6 @@ def sigma_for(accountant: Accountant, sensitivity_squared: Fraction, number: Fra
 
     Parameters
     ----------
-    accountant : Accountant
     sensitivity_squared : Fraction
         Of all copies together, lattice units.
     number : Fraction

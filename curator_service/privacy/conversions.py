@@ -89,7 +89,6 @@ def units_of_epsilon_delta(curve: Curve, epsilon: Fraction, delta: Fraction) -> 
 
     Parameters
     ----------
-    curve : Curve
     epsilon : Fraction
         Positive, at most `EPSILON_MAX`.
     delta : Fraction

@@ -194,7 +194,6 @@ def feature_terms(feature: Feature, *, drop_first_level: bool) -> tuple[Term, ..
 
     Parameters
     ----------
-    feature : Feature
     drop_first_level : bool
         Whether a category leaves out its first level, and a spline its first function, as they do beside a constant.
 
@@ -389,8 +388,6 @@ def make_design(features: tuple[Feature, ...], targets: tuple[Column, ...], *, i
 
     Parameters
     ----------
-    features : tuple of Feature
-    targets : tuple of Column
     intercept : bool
         Whether a constant term is added; then each category leaves out its first level.
 
@@ -445,7 +442,6 @@ def code_rows(
     ----------
     columns : mapping of str to ndarray of int32, shape (n,)
         Stored integers of every column in ``design.columns``.
-    design : Design
     row_count : int
         n, for a design that reads no column.
     counted : ndarray of bool, shape (n,), optional

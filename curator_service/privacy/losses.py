@@ -61,7 +61,6 @@ def residuals(loss: Loss, eta: RowArray, targets: RowArray, *, center: float = 0
 
     Parameters
     ----------
-    loss : Loss
     eta : ndarray of float64, shape (n,)
         xᵀθ in lattice units: a multiple of 2^-30 below 2^52 in size.
     targets : ndarray of float64, shape (n,)

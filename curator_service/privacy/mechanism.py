@@ -183,7 +183,6 @@ def perturb(exact: ExactSums, plan: NoisePlan, draws: IntArray) -> NoisyStatisti
     ----------
     exact : ExactSums
         Of every output of the plan, flat, in their order.
-    plan : NoisePlan
     draws : ndarray of int64
         From `draw_noise`.
 

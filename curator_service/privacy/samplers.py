@@ -76,7 +76,6 @@ class SystemNoise:
 
         Parameters
         ----------
-        distribution : Distribution
         scales : array of int, shape (k,)
             σ of the discrete Gaussian, t of the discrete Laplace; from 1 to `SCALE_MAX`.
 
@@ -134,7 +133,6 @@ def propose(distribution: Distribution, scale: _Ints, words: _Words, *, exactly:
 
     Parameters
     ----------
-    distribution : Distribution
     scale : ndarray of int64, shape (n,)
     words : ndarray of uint64, shape (2, n)
         Random bits: of the bin, the sign and the coin; of the place within the bin.

@@ -39,12 +39,7 @@ class ActsUnit:
 
 
 class Register:
-    """The chain of the curator's own acts.
-
-    Parameters
-    ----------
-    ledger : LedgerService
-    """
+    """The chain of the curator's own acts."""
 
     def __init__(self, ledger: LedgerService) -> None:
         self._ledger = ledger

@@ -118,7 +118,6 @@ def make_listing(kind: AnyKind, dataset: Dataset, about: Mapping[str, Any]) -> L
     Parameters
     ----------
     kind : ReleaseKind
-    dataset : Dataset
     about : mapping
         Request and noise; and of which release it was cut, if it was.
 

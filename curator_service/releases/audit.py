@@ -87,9 +87,6 @@ class StoredReleaseAudit:
     ----------
     connection : Connection
         Of one consistent read.
-    datasets : DatasetService
-    kinds : KindRegistry
-    population : str
 
     Attributes
     ----------

@@ -332,11 +332,8 @@ def list_summaries(
 
     Parameters
     ----------
-    connection : Connection
     collection : str or None
         Of one reader; None for all of the dataset.
-    dataset_id : str
-    after, count : int
     bytes_max : int
         A page ends where its summaries are as long together.
     """
@@ -398,7 +395,6 @@ def make_row(release: Place, listing: Listing, least_sd: float, noise: str, summ
 
     Parameters
     ----------
-    release : Place
     listing : Listing
         What it is.
     least_sd : float

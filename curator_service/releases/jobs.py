@@ -82,8 +82,6 @@ class JobRunner:
 
     Parameters
     ----------
-    database : Database
-    ledger : LedgerService
     lease_s : float
         How long a worker may be silent.
     presence : Presence

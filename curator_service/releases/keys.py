@@ -45,8 +45,6 @@ class KeyClaims:
         ----------
         connection : Connection
             Inside `Database.begin`.
-        principal_id, key, fingerprint : str
-        release_id, reservation_id : str, optional
 
         Raises
         ------

@@ -45,8 +45,6 @@ class Search:
 
     Parameters
     ----------
-    connection : Connection
-    prepared : Prepared
     principal_id : str
         Who asks: where a dataset's releases are for whoever asked for them, only his own are found.
     """
@@ -174,10 +172,8 @@ def answers(prepared: Prepared, principal_id: str, answer: str, *, exactly: bool
 
     Parameters
     ----------
-    prepared : Prepared
     principal_id : str
         Who asks.
-    answer : str
     exactly : bool
         Whether it must be the answer as it stands, or may be one that the answer is cut out of.
     """

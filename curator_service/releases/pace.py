@@ -25,10 +25,6 @@ def measure_pace(kinds: KindRegistry = KINDS) -> float:
     Reads no row of anybody: rows are made up. The slowest of the kinds' typical kernels counts, each at the best of
     several times, rounded up to a quarter power of two. Takes half a second, once in a process.
 
-    Parameters
-    ----------
-    kinds : KindRegistry
-
     Returns
     -------
     float

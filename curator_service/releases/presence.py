@@ -92,7 +92,6 @@ class Presence:
 
         Parameters
         ----------
-        worker_id : str
         forget : bool
             Remove its file: nothing is left of it.
         """

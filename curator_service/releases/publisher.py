@@ -64,10 +64,6 @@ class ReleasePublisher:
 
     Parameters
     ----------
-    database : Database
-    ledger : LedgerService
-    datasets : DatasetService
-    noise : NoiseSource
     job_runner : JobRunner
         Runs the jobs of this process.
     claims : KeyClaims

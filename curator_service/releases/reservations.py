@@ -53,10 +53,6 @@ class ReservationService:
 
     Parameters
     ----------
-    database : Database
-    ledger : LedgerService
-    permits : PermitService
-    claims : KeyClaims
     now : callable
         The clock.
     """

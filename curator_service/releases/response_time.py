@@ -83,7 +83,6 @@ class ResponseTimer:
         ----------
         work : callable
             Runs in a thread of its own; what it is given tells whether to stop.
-        duration_s : float
         is_unwanted : callable
             Tells whether somebody has cancelled the work.
         step_least_s : float

@@ -57,10 +57,6 @@ class ReleaseService:
 
     Parameters
     ----------
-    database : Database
-    ledger : LedgerService
-    permits : PermitService
-    publisher : ReleasePublisher
     synchronous_s : float
         What takes longer, by public numbers, runs as a job.
     pace : float
@@ -122,8 +118,6 @@ class ReleaseService:
 
         Parameters
         ----------
-        prepared : Prepared
-        analyst : Principal
         key : str or None
             The ``Idempotency-Key``.
 

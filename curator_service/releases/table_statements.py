@@ -44,7 +44,6 @@ class TableStatements:
     ----------
     connection : Connection
         Of one consistent read.
-    datasets : iterable of Dataset
     """
 
     def __init__(self, connection: Connection, datasets: Iterable[Dataset]) -> None:

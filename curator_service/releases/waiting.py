@@ -23,12 +23,7 @@ LOOK_S = 0.1
 
 
 class JobWaits:
-    """Lets callers wait until jobs have ended, in whatever process these run.
-
-    Parameters
-    ----------
-    database : Database
-    """
+    """Lets callers wait until jobs have ended, in whatever process these run."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

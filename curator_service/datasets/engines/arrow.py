@@ -74,7 +74,6 @@ def store_values(column: Column, values: pa.Array) -> StoredArray:
 
     Parameters
     ----------
-    column : Column
     values : Array
         Of a type that `ClusterRows.check_type` takes.
 
@@ -101,7 +100,6 @@ def sum_batches(kernel: RowKernel, manifest: Manifest, batches: Iterable[pa.Reco
     ----------
     kernel : RowKernel
         Whose null rows were checked.
-    manifest : Manifest
     batches : iterable of RecordBatch
         With the kernel's columns at least; there may be none.
 

@@ -99,7 +99,6 @@ class Engine(Protocol):
 
         Parameters
         ----------
-        kernel : RowKernel
         rows : StoredRows
             Filled up to their capacity: the work is that of so many rows, however many there are.
 

@@ -122,8 +122,6 @@ def check_engine(engine: Engine, known: list[KnownSums], folder: Path) -> None:
 
     Parameters
     ----------
-    engine : Engine
-    known : list of KnownSums
     folder : Path
         Empty; one that the engine sees.
 

@@ -54,7 +54,6 @@ def sum_range(kernel: RowKernel, rows: StoredRows, start: int, stop: int) -> Int
     ----------
     kernel : RowKernel
         Whose null rows were checked.
-    rows : StoredRows
     start, stop : int
         Public; at least one row.
 

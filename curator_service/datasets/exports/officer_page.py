@@ -74,7 +74,6 @@ def render_officer_page(access: Access, records: Mapping[str, Mapping[str, Any]]
 
     Parameters
     ----------
-    access : Access
     records : mapping of str to mapping
         What the record of processing says of each dataset that holds the person, by name.
     """

@@ -22,7 +22,6 @@ def render_patient_page(access: Access, language: str = ENGLISH.tag) -> str:
 
     Parameters
     ----------
-    access : Access
     language : str
         One of `LANGUAGES`.
     """

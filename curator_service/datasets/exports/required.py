@@ -60,7 +60,6 @@ def check_complete(description: Description, export: str, names: Sequence[str]) 
 
     Parameters
     ----------
-    description : Description
     export : str
         What the export is called, for the message.
     names : sequence of str

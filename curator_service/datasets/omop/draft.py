@@ -14,12 +14,7 @@ _VALUES = {
 
 
 def draft_manifest(declaration: Declaration) -> str:
-    """Return TOML with the columns of the query.
-
-    Parameters
-    ----------
-    declaration : Declaration
-    """
+    """Return TOML with the columns of the query."""
     lines = [
         "# A draft, from a declaration of a cohort in an OMOP CDM, and from no row. Fill in what is empty, delete",
         "# columns that nobody will ask for, then run `curator manifest check` with the query beside it.",

@@ -56,12 +56,7 @@ ranked AS (
 
 
 def make_query(declaration: Declaration) -> str:
-    """Return one statement; its columns are those of the drafted manifest, and who a person is.
-
-    Parameters
-    ----------
-    declaration : Declaration
-    """
+    """Return one statement; its columns are those of the drafted manifest, and who a person is."""
     cohort, schema = declaration.cohort, declaration.cdm_schema
     asked = sorted({concept for _, feature in declaration.features for concept in feature.concept_ids})
     # A column has its own name at the very end, where nothing else can have it.

@@ -31,13 +31,7 @@ class IngestError(ValueError):
 
 
 class TextsTooLong(IngestError):
-    """A column holds texts that are no values of a table.
-
-    Parameters
-    ----------
-    message : str
-    column : str
-    """
+    """A column holds texts that are no values of a table."""
 
     def __init__(self, message: str, column: str) -> None:
         super().__init__(message)
@@ -45,12 +39,7 @@ class TextsTooLong(IngestError):
 
 
 class Faults:
-    """Takes what breaks the manifest. This one ends the reading at the first fault; others may gather them.
-
-    Parameters
-    ----------
-    source : Source
-    """
+    """Takes what breaks the manifest. This one ends the reading at the first fault; others may gather them."""
 
     def __init__(self, source: "Source") -> None:
         self._source = source
@@ -64,7 +53,6 @@ class Faults:
             What is wrong; it shows no value.
         places : sequence of int or None
             Of the rows, at least one; None of a whole column.
-        column : str, optional
 
         Raises
         ------

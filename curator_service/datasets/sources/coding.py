@@ -96,8 +96,6 @@ def iterate_rows(
 
     Parameters
     ----------
-    manifest : Manifest
-    source : Source
     observe : callable
         Called with each batch in order.
     progress : callable
@@ -140,11 +138,8 @@ class Coder:
 
     Parameters
     ----------
-    manifest : Manifest
-    source : Source
     faults : Faults
         Takes what breaks a declaration.
-    pseudonymiser : Pseudonymiser
     """
 
     def __init__(self, manifest: Manifest, source: Source, faults: Faults, pseudonymiser: Pseudonymiser) -> None:

@@ -57,7 +57,6 @@ class CsvSource:
 
     Parameters
     ----------
-    path : Path
     options : CsvOptions
         How it is written.
     """

@@ -33,7 +33,6 @@ def sniff(path: Path, header: Sequence[str] | None = None) -> CsvOptions:
 
     Parameters
     ----------
-    path : Path
     header : sequence of str, optional
         Of a file without one.
 

@@ -91,15 +91,7 @@ def _refusal(label: str, error: Exception) -> IngestError:
 
 
 class CopySource(CsvSource):
-    """Result of a query that PostgreSQL copies out as CSV.
-
-    Parameters
-    ----------
-    path : Path
-    query : str
-    database : str
-    url : URL
-    """
+    """Result of a query that PostgreSQL copies out as CSV."""
 
     def __init__(self, path: Path, query: str, database: str, url: URL) -> None:
         super().__init__(path, CsvOptions())
@@ -202,15 +194,7 @@ def _to_key(value: object) -> str | None:
 
 
 class QuerySource:
-    """Result of a query that a database gives row by row.
-
-    Parameters
-    ----------
-    path : Path
-    query : str
-    database : str
-    url : URL
-    """
+    """Result of a query that a database gives row by row."""
 
     place = "row"
     decimal = "."

@@ -99,7 +99,6 @@ class DigestedFile(Digested):
 
     Parameters
     ----------
-    path : Path
     expected : tuple of int and str, optional
         As of `Digested`.
 
@@ -182,7 +181,6 @@ class SoundLines(io.RawIOBase):
 
     Parameters
     ----------
-    stream : RawIOBase
     encoding : str
         UTF-8, or one in which every byte is a sign: there a line that is UTF-8 and not ASCII is another encoding's.
     tell : callable
@@ -227,9 +225,6 @@ class Unpacked(io.RawIOBase):
 
     Parameters
     ----------
-    packed : DigestedFile
-    compression : str
-    row_capacity : int
     label : str
         For messages.
     """

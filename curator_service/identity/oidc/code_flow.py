@@ -75,12 +75,10 @@ class CodeFlow:
 
     Parameters
     ----------
-    provider : IdentityProvider
     client : BrowserClient
         What the curator is there.
     keys : KeySet
         Those of the provider.
-    fetch : Fetch
     """
 
     def __init__(self, provider: IdentityProvider, client: BrowserClient, keys: KeySet, fetch: Fetch) -> None:
@@ -92,7 +90,6 @@ class CodeFlow:
 
         Parameters
         ----------
-        transaction : Transaction
         anew : bool
             Whether the person must prove anew who that is, though the provider knows them.
 
@@ -119,10 +116,8 @@ class CodeFlow:
 
         Parameters
         ----------
-        transaction : Transaction
         code, issuer : str
             As the answer states them; an issuer need not be stated (RFC 9207) unless the provider says that it is.
-        now : datetime
 
         Raises
         ------
@@ -209,7 +204,6 @@ def is_between(auth_time: object, began: datetime, now: datetime, skew_s: int) -
     ----------
     auth_time : object
         What the provider's token states.
-    began, now : datetime
     skew_s : int
         How far clocks may differ, in seconds.
     """

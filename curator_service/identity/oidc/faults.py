@@ -76,7 +76,6 @@ class TokenFault(Exception):
 
     Parameters
     ----------
-    fault : Fault
     provider : str
         The provider's name in the settings; empty before it is known.
     is_signed : bool

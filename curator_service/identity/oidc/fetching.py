@@ -91,7 +91,6 @@ def fetch(url: str, authorization: str = "", form: Mapping[str, str] | None = No
 
     Parameters
     ----------
-    url : str
     authorization : str
         The header of that name; none if empty.
     form : mapping of str to str, optional

@@ -34,7 +34,6 @@ class KeySet:
 
     Parameters
     ----------
-    issuer : str
     fetch : callable
     jwks_uri : str
         Where the keys are; found by the issuer's own description if empty.

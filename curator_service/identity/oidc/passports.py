@@ -43,7 +43,6 @@ class VisaReader:
             Claims of the provider, whose signature, or whose answer to the holder's token, binds visas to the holder.
         holder : tuple of (str, str)
             The provider and its name of the holder: a visa of the same issuer must be of that name.
-        now : datetime
 
         Returns
         -------

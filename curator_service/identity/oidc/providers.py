@@ -65,8 +65,6 @@ class IdentityProviders:
 
     Parameters
     ----------
-    providers : tuple of IdentityProvider
-    visa_issuers : tuple of VisaIssuer
     now : callable
         The clock that the ends of tokens are held against.
     fetch : callable
@@ -122,7 +120,6 @@ class IdentityProviders:
         ----------
         name : str
             Of the provider at which the sign-in began.
-        transaction : Transaction
         code, issuer : str
             As the answer states them.
         began : datetime

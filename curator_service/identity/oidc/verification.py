@@ -74,7 +74,6 @@ def verify(
 
     Parameters
     ----------
-    text : str
     keys : KeySet
         Those of its issuer.
     audience : str or None
@@ -87,7 +86,6 @@ def verify(
         How far clocks may differ, in seconds.
     lifetime_max_s : int or None
         For how long it may have been made, in seconds.
-    now : datetime
 
     Raises
     ------

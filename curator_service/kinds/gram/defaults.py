@@ -47,12 +47,10 @@ def choose_row_map(
 
     Parameters
     ----------
-    design : Design
     noise_sd : mapping of str to float
         Standard deviations under the small ball, as quotes state them.
     expected_rows : int or None
         The analyst's guess. None: `CAPACITY_SHARE` of the capacity, and never the box.
-    row_capacity : int
     """
     small, wide, box = default_row_maps(design)
     norm_squared = small["norm"] ** 2

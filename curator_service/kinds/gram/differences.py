@@ -17,7 +17,6 @@ def tell_difference(stored: GramListing, asked: GramListing, block_sd: Mapping[s
     ----------
     stored : GramListing
         It holds every column of the request.
-    asked : GramListing
     block_sd : mapping of str to float, or None
         Standard deviations of what was asked, where it is a block of the release.
 

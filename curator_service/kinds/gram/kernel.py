@@ -119,8 +119,6 @@ def flatten(gram: IntArray, term_count: int, outputs: tuple[Output, ...], lambda
         Or (2, D + T, D + T): two limbs of each entry, of `privacy.sums.split`.
     term_count : int
         D.
-    outputs : tuple of Output
-    lambda_min_tolerance : int
 
     Returns
     -------

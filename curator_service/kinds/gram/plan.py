@@ -211,19 +211,13 @@ def plan_gram(
 
     Parameters
     ----------
-    design : Design
-    row_map : RowMap
-    adjacency : Adjacency
     row_capacity : int
         Public bound on the number of rows; enters the float error of λ_min alone.
-    price : Price
     shares : mapping of Statistic to Fraction
         Positive, adding up to at most 1: of µ² or ρ for Gaussian noise, of ε for Laplace noise and for the published
         formulas, which split δ alike.
     accountant : Accountant
         That of the population.
-    mechanism : Mechanism
-    calibration : Calibration
     rows_per_person : int
         Most rows of one person that count.
 

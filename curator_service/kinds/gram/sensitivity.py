@@ -30,7 +30,6 @@ def xtx_box_l2_squared(group_count: int, wide_group_count: int, adjacency: Adjac
         G.
     wide_group_count : int
         h.
-    adjacency : Adjacency
 
     Returns
     -------

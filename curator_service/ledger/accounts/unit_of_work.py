@@ -71,8 +71,6 @@ class Ledger:
     ----------
     connection : Connection
         Inside `Database.begin`.
-    signer : Signer
-    trust : Trust
     """
 
     def __init__(self, connection: Connection, signer: Signer, trust: "Trust") -> None:
@@ -85,10 +83,8 @@ class Ledger:
 
         Parameters
         ----------
-        population, dataset_id : str
         cost : int
             Units.
-        payer : Payer
         moment : str
             The time that the entry will state.
 

@@ -142,7 +142,6 @@ class KeyRing:
 
     Parameters
     ----------
-    database : Database
     folder : Path
         Holds a file for each private key, readable by its owner alone.
     announce : callable

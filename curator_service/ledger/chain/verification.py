@@ -60,7 +60,6 @@ def verify_chain(
 
     Parameters
     ----------
-    population : str
     entries : iterable of StoredEntry
         In the order of their sequence.
     account : Account

@@ -34,8 +34,6 @@ class Guard:
 
     Parameters
     ----------
-    database : Database
-    keys : KeyRing
     trust : Trust
         The anchor among it.
     now : callable

@@ -25,8 +25,6 @@ class Inspection:
 
     Parameters
     ----------
-    database : Database
-    keys : KeyRing
     trust : Trust
         The anchor among it.
 

@@ -84,12 +84,10 @@ def reconcile(
 
     Parameters
     ----------
-    ledger : LedgerService
     receipts : sequence of SignedCheckpoint
         What holders of releases still have.
     anchors : sequence of Anchor
         Those of other hosts; this host's own is read in any case.
-    actor : str
     anchor_lost : bool
         The operator's word that an anchor is gone: then everything that was left is written off.
     histories : mapping of str to History

@@ -79,7 +79,6 @@ def evaluate(tree: Expression, stored: Mapping[str, StoredArray], count: int) ->
 
     Parameters
     ----------
-    tree : Expression
     stored : mapping of str to ndarray of int32, shape (n,)
         Stored integers of every column in it. Whatever they are, also in a damaged file, each row has a number.
     count : int

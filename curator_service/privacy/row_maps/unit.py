@@ -54,7 +54,6 @@ class Unit:
         ----------
         rows : ndarray of float64, shape (n, terms + targets)
             Integers in ``[-q, q]``.
-        design : Design
         out : ndarray of float64, optional
             Where the result is written; it may be `rows`.
 
@@ -95,7 +94,6 @@ class UnitXY:
         ----------
         rows : ndarray of float64, shape (n, terms + targets)
             Integers in ``[-q, q]``.
-        design : Design
         out : ndarray of float64, optional
             Where the result is written; it may be `rows`.
 
