@@ -118,7 +118,7 @@ class Busy:
                 app = create_app(settings, noise=CountingNoise(), now=clock)
                 try:
                     app.state.curator.start()
-                except ValueError:  # what is not even a manifest, or an accountant, ends a start
+                except (ValueError, LookupError):  # what is not even a manifest, or an accountant, ends a start
                     return {}
             return self.probe(app, clock)
         finally:
