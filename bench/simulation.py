@@ -48,7 +48,7 @@ class SeededNoise:
 
 @dataclass(frozen=True)
 class Truth:
-    """What rows are drawn from.
+    """Distribution of the rows.
 
     Attributes
     ----------
