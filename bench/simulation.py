@@ -97,8 +97,6 @@ class Hospital:
         Values are declared to lie within plus and minus these.
     rows : {"small", "wide", "box"}
         Which of the default row maps; see `default_row_maps`.
-    intercept : bool
-    adjacency : Adjacency
     """
 
     def __init__(
