@@ -135,6 +135,8 @@ class Entry(Generic[_Said_co]):
             If it is none of a declared kind, to the letter.
         """
         members = dict(payload)
+        if None in members.values():
+            raise ValueError("a member that says nothing is left out")
         kind = KINDS[members.pop("kind")]
         place = Place.model_validate({name: members.pop(name) for name in Place.model_fields})
         return Entry(place, kind.model_validate(members, by_alias=True, by_name=False))

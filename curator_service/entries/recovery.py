@@ -92,10 +92,12 @@ class Reconcile(Event):
         account.highest_limit = max(account.highest_limit, int(self.highest_limit or 0))
 
     def _count_history(self, place: Place, account: Account) -> None:
-        """Add the charges of a second history to the shares of the analysts charged there."""
-        if self.actor == self.approved_by:
+        """Add the charges of a second history to the sums, and to the permits that were charged there."""
+        if self.approved_by in {None, self.actor}:
             raise Unfounded("the charges of a second history were taken over without a second person")
-        charges = [(one.charged, int(one.count), int(one.units)) for one in self.charges or ()]
+        if self.charges is None:
+            raise Unfounded("the entry names no charges of a second history")
+        charges = [(one.charged, int(one.count), int(one.units)) for one in self.charges]
         if any(count <= 0 or cost <= 0 for _, count, cost in charges) or sum(cost for *_, cost in charges) != int(
             place.units
         ):

@@ -1,4 +1,4 @@
-"""Tables of acts and of entries in the documentation: `python docs/site/acts.py` writes them anew, of the code."""
+"""Tables of acts, entries and columns in the documentation: `python docs/site/acts.py` writes them anew."""
 
 import re
 from collections.abc import Iterable
@@ -12,6 +12,7 @@ from curator_service.api.acts import Act, Host
 from curator_service.entries.base import KINDS, Event, ProposalId
 from curator_service.identity.policy import POLICY, PUBLIC, Objects, Role
 from curator_service.kit.wire import Digest, Digits, Moment
+from curator_service.ledger.trust.beliefs import BELIEFS
 
 DOCS = Path(__file__).parents[1]
 OF_THE_MACHINE = {"datasets list", "datasets show", "spending"}
@@ -81,7 +82,16 @@ _OF_TYPES = {TypeAdapter(one).json_schema()["description"] for one in (Digest, D
 """What types say of every member that has them."""
 
 
-TABLES = {"api.md": make_routes, "cli.md": make_commands, "ledger.md": make_entries}
+def make_beliefs(_: Iterable[Act]) -> str:
+    """Return the table of columns, and why each is believed."""
+    rows = [
+        f"| `{one.table}` | {one.belief.value} | {', '.join(f'`{name}`' for name in one.names)} | {one.why} |"
+        for one in BELIEFS
+    ]
+    return "\n".join(["| table | | columns | why |", "| --- | --- | --- | --- |", *rows])
+
+
+TABLES = {"api.md": make_routes, "cli.md": make_commands, "ledger.md": make_entries, "threat-model.md": make_beliefs}
 """What is made of each page."""
 
 

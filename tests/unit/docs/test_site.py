@@ -83,7 +83,7 @@ class TestSite:
         assert site.is_dir()
         pages = [path.relative_to(PAGES).as_posix() for path in sorted(PAGES.rglob("*.md"))]
         listed = re.findall(r"^ +- .*: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
-        assert sorted(listed) == pages
+        assert sorted(listed) == [page for page in pages if not re.match(r"decisions/\d", page)]
 
     def test_every_public_name_is_in_the_reference(self, site: Path) -> None:
         text = "".join(page.read_text("utf-8") for page in sorted((site / "reference").glob("*.html")))

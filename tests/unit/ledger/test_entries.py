@@ -29,6 +29,8 @@ def test_what_is_written_reads_back(event: Event) -> None:
 def changes(payload: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return a payload with a member more, and with each member less, empty, or of another type."""
     found = {"more": {**payload, "more": ""}, "drawn_from": {**payload, "drawn_from": "res_1"}}
+    members = {field.alias or name for name, field in KINDS[payload["kind"]].model_fields.items()}
+    found |= {f"{name} null": {**payload, name: None} for name in members}
     for name, value in payload.items():
         found[f"{name} less"] = {one: text for one, text in payload.items() if one != name}
         for other in (None, [value], {"a": value}, 1.5, True, str(value) if isinstance(value, int) else 7):
@@ -118,6 +120,14 @@ def test_a_second_history_fills_a_permit_up_to_its_limit() -> None:
     account = held()
     account.shares[PERMIT].limit = None
     assert reconcile(account, {"units": "11", "limit": "20"}, **told).shares[PERMIT].posted == 10
+
+
+@pytest.mark.parametrize("less", ["approved_by", "charges"])
+def test_a_second_history_names_its_second_person_and_its_charges(less: str) -> None:
+    told = {"history": {"after": "1", "entries": []}, "charges": [], "approved_by": "prn_otto"}
+    del told[less]
+    with pytest.raises(Unfounded, match="second"):
+        reconcile(held(), {"units": "0"}, **told)
 
 
 @pytest.mark.parametrize(
