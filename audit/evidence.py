@@ -34,7 +34,7 @@ class Law:
 
     @property
     def is_gaussian(self) -> bool:
-        """Whether the noise is Gaussian; else it is Laplace."""
+        """True if the noise is Gaussian; else it is Laplace."""
         return self.distribution == "discrete_gaussian"
 
     def separation(self, zero: Floats, one: Floats) -> float:

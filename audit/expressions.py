@@ -181,7 +181,7 @@ def examine(value: object, rows: Mapping[str, StoredArray], store: Store | None 
 
 
 def find_excess(design: Design, coded: npt.NDArray[np.float64]) -> str | None:
-    """Return by what coded rows exceed what sensitivities rest on, or None."""
+    """Return the excess of coded rows over the bounds of sensitivities, or None."""
     sizes = np.abs(coded)
     if not (np.isfinite(coded).all() and (coded == np.rint(coded)).all()):
         return "a value is no integer"

@@ -87,13 +87,13 @@ class Test:
 
     @property
     def passed(self) -> bool:
-        """Whether the guarantee stands."""
+        """True if the guarantee stands."""
         return self.p_value > evidence.LEVEL
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a cell showed.
+    """Outcome of a cell.
 
     Attributes
     ----------
@@ -113,12 +113,12 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing was found."""
+        """True if nothing was found."""
         return not self.findings
 
     @property
     def findings(self) -> tuple[str, ...]:
-        """What was found, the guesses first."""
+        """Findings, the guesses first."""
         rejected = [f"guesses beat {test.guarantee}" for test in self.tests if not test.passed]
         return (*rejected, *self.breaches)
 

@@ -36,7 +36,7 @@ class StaleMutantError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Catch:
-    """What became of a mutant.
+    """Result for a mutant.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Catch:
 
     @property
     def caught(self) -> bool:
-        """Whether it was found."""
+        """True if a test found it."""
         return bool(self.by) and not self.trouble
 
 
@@ -93,7 +93,7 @@ def copy_of_repository(mutant: Mutant | None = None) -> Iterator[Path]:
 
 
 class Baseline:
-    """Which test files are green without a mutant: only then does a red one prove anything. Each is run once."""
+    """Test files that are green without a mutant: only then does a red one prove anything. Each is run once."""
 
     def __init__(self) -> None:
         self._trouble: dict[str, str] = {}

@@ -46,7 +46,7 @@ class Stopping:
 
     @property
     def is_pure(self) -> bool:
-        """Whether the account is of pure ε."""
+        """True if the account is of pure ε."""
         return self.cell.accountant == "pure"
 
     def mean_bound(self, spent: Floats) -> float:

@@ -168,7 +168,7 @@ def other_people(cohorts: dict[str, Table], rng: Rng, pairs: int, rows: int) -> 
 
 
 def main() -> None:
-    """Print what is caught and what is not."""
+    """Print the caught and the missed copies."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cohort", type=Path, nargs="*", default=[Path("examples/flchain/flchain.csv")])
     parser.add_argument("--uci", type=Path)

@@ -1,4 +1,4 @@
-"""What 45 passes over rows at once do to a server: who is answered how, how long health takes, and memory.
+"""Load of 45 passes over rows at once on a server: answers to each caller, time of health, and memory.
 
 One process on SQLite, one analyst, one dataset of the stated row capacity (and few rows: a pass works through the
 capacity). Health is asked again and again meanwhile; its worst time is stated as a ratio to its median before.

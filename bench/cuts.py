@@ -1,4 +1,4 @@
-"""What a cut costs, and whether its time tells how many persons were erased.
+"""Cost of a cut, and a test of its time for traces of the erased persons.
 
 Four datasets of the same persons, of one capacity: nobody is erased from one, one from the next, then five, and a
 thousand. At each cut, in an order drawn anew, each is cut; afterwards all begin again. The table has medians of

@@ -576,7 +576,7 @@ OF_ONE_HOSPITAL = ("R²", "adjusted R²", "interval of R²", "residual sd", "pri
 
 @dataclass(frozen=True)
 class Cell:
-    """What is repeated.
+    """Setting that is repeated.
 
     Attributes
     ----------

@@ -116,8 +116,6 @@ class IdealCurator:
             The target last.
         bounds : sequence of d + 1 pairs
             None in place of a pair: the column is a boolean.
-        generator : Generator
-        noiseless : bool
         """
         names = column_names(rows.shape[1])
         pairs = zip(names, bounds, strict=True)

@@ -1,4 +1,4 @@
-"""How often intervals cover whose release shows them an end, against the identification that a plan expected.
+"""Coverage of intervals with an end shown by the release, against the identification that a plan expected.
 
 Designs are raw powers of one column (mean 0.4, deviation 0.25 of its bounds) and two columns of correlation 0.99.
 Noise is normal, in the proportions that a request has; its size is that at which a release without a draw of it has the

@@ -29,12 +29,12 @@ class Measure:
 
     @property
     def is_met(self) -> bool:
-        """Whether the number meets its goal."""
+        """True if the number meets its goal."""
         return self.value >= self.goal if self.at_least else self.value <= self.goal
 
     @property
     def is_near(self) -> bool:
-        """Whether it is within three standard errors of it."""
+        """True if it is within three standard errors of it."""
         return self.error > 0.0 and abs(self.value - self.goal) <= 3.0 * self.error
 
     def __str__(self) -> str:
@@ -44,7 +44,7 @@ class Measure:
 
 @dataclass
 class Verdict:
-    """What a cell is found to be."""
+    """Verdict on a cell."""
 
     measures: list[Measure] = field(default_factory=list)
     worst: str = ""
@@ -122,7 +122,7 @@ def judge_point(parts: Parts) -> Verdict:
 
 
 def judge_shrunk(parts: Parts) -> Verdict:
-    """Compare what predictions of shrunk coefficients lose with what those of the equations' solution lose."""
+    """Compare the losses of predictions with shrunk coefficients and with the equations' solution."""
     (told,) = parts.values()
     shrunk, solved = told[np.isfinite(told).all(axis=1)].T
     ratio = float(np.median(shrunk) / np.median(solved))
@@ -142,7 +142,7 @@ def judge_error(parts: Parts) -> Verdict:
 
 
 def judge_near(parts: Parts, tolerance: float) -> Verdict:
-    """Take the median of what is printed over what is true."""
+    """Take the median of the printed over the true value."""
     found = {}
     for name, told in parts.items():
         off = np.abs(np.log(np.maximum(told[:, 0], 1e-12) / told[:, 1]))

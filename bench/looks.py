@@ -1,4 +1,4 @@
-"""What processor time, and the bytes that are read, tell of the rows that are stored, at one declared capacity.
+"""Test of processor time, and of the bytes that are read, for traces of the stored rows, at one declared capacity.
 
 A pass is looked at alone, without the public time that hides what is left. Datasets of one capacity hold one row; half
 as many as they may, and all of them, with a tenth of the values missing; all of them with every value missing, with

@@ -1,4 +1,4 @@
-"""What the choice of a default row map gains on real sets: intervals of unweighted coefficients, and predictions.
+"""Gain of a default row map on real sets: intervals of unweighted coefficients, and predictions.
 
 For each set, under bounds at the ranges of its columns, at those of their middle 98 %, and twice as wide as the ranges,
 each ε and number of rows: what least squares and AdaSSP make of a release of that many rows like these, under each

@@ -128,7 +128,7 @@ def fill(curator: Curator, folder: Path, populations: int, entries: int) -> None
 
 
 def make_payload(name: str, sequence: int, head: str, posted: int, actor: str, permits: list[str]) -> dict[str, Any]:
-    """Return what an entry says, as long as those of releases are."""
+    """Return the payload of an entry, as long as those of releases."""
     kind, month = KINDS[sequence % len(KINDS)], sequence % MONTHS
     units = 12_345_678 + sequence % 977 if kind in {"charge", "reserve", "void"} else 0
     payload: dict[str, Any] = {

@@ -96,7 +96,7 @@ class Population:
 
     @property
     def asked(self) -> tuple[Any, dict[str, Any]]:
-        """What is typed: the model, and the target where a formula does not name it."""
+        """Typed arguments: the model, and the target if the formula does not name it."""
         if self.formula:
             return f"{self.target} ~ {' + '.join(self.features)}", {}
         return list(self.features), {"target": self.target}
@@ -157,7 +157,7 @@ class Coded:
 
     @cached_property
     def known(self) -> npt.NDArray[np.bool_]:
-        """Which rows count."""
+        """Rows that count."""
         found: npt.NDArray[np.bool_] = ~np.isnan(self.x).any(axis=1) & ~np.isnan(self.y)
         return found
 

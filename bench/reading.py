@@ -1,4 +1,4 @@
-"""How long an analyst waits for what a release tells: `describe` and `predict`, beside a decomposition of this machine.
+"""Waiting time of an analyst for `describe` and `predict` of a release, beside a decomposition of this machine.
 
 The release is the tutorial's, of four features. `describe` is of all that it holds, `predict` of 1,000 rows of a frame.
 Medians of calls that take turns, with their quartiles; the ratio is to the eigenvalues of a symmetric matrix of 300.

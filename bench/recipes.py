@@ -51,7 +51,7 @@ class Variant:
 
     @property
     def intercept(self) -> bool:
-        """Whether it has a constant."""
+        """True if it has a constant."""
         return bool(self.options.get("intercept", True))
 
 

@@ -260,7 +260,7 @@ def run(whole: Population, n: int, mu: float, seed: int, rules: GeneralizedRules
 
 
 class Line(NamedTuple):
-    """What repeats of one population, number of rows and price tell together."""
+    """Summary of the repeats of one population, number of rows and price."""
 
     bounded: float
     mean: float

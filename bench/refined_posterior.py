@@ -44,7 +44,7 @@ class Case(NamedTuple):
 
 
 class Repeat(NamedTuple):
-    """Which slopes are held at each level, of shape (levels, d), and how much of the prior's spread is left."""
+    """Slopes held at each level, of shape (levels, d), and the share of the prior's spread that is left."""
 
     held: Floats
     left: float

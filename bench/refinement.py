@@ -1,4 +1,4 @@
-"""How long a refinement takes, from the first quote to the fit, beside one fit of the same rows by scikit-learn.
+"""Duration of a refinement, from the first quote to the fit, beside one fit of the same rows by scikit-learn.
 
 Rows are made up: 20 correlated numbers and a target, within bounds twice as wide as they are. A real server answers at
 public times, which follow from the row capacity; the capacity is the number of rows here. Both are measured in turn in

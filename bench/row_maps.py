@@ -1,4 +1,4 @@
-"""Which row map gives one release the shortest intervals: of public numbers, the box, or chosen in two charged steps.
+"""Row map with the shortest intervals for one release: of public numbers, the box, or chosen in two charged steps.
 
 Each set is a population: rows are drawn from it anew, with replacement, as many as it has, and of the small ones also
 ten times as many. A cell is a set at ε, over draws of rows and noise: in the median over draws and slopes, the length

@@ -1,4 +1,4 @@
-"""How often intervals of R² of refined fits hold that of the population, in columns as they are declared.
+"""Coverage of the population's R² by intervals of refined fits, in columns as they are declared.
 
 Refinements are answered by rows in memory (`bench.ideal`); each repeat draws its rows from a population with
 replacement. Beside coverage: the length of intervals, how far R² and the residual deviation are off in the mean and
@@ -26,7 +26,7 @@ KINDS = ("gaussian", "t3", "heteroskedastic", "zero-inflated")
 
 
 class Told(NamedTuple):
-    """What one refinement told of R²."""
+    """R² as one refinement told it."""
 
     held: bool
     length: float

@@ -125,7 +125,7 @@ def forget(rows: StoredRows) -> None:
 
 @dataclass(frozen=True)
 class Measured:
-    """What passes over so many rows took, in seconds: of the processor, and on the clock."""
+    """Duration of passes over so many rows, in seconds: of the processor, and on the clock."""
 
     rows: int
     size: int

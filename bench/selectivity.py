@@ -1,4 +1,4 @@
-"""What time, bytes and jobs tell of how many rows a condition selects, and how long computed columns take.
+"""Test of time, bytes and jobs for traces of a condition's row count, and the time of computed columns.
 
 First: one dataset, and requests whose conditions are true for no row, for one in a hundred and for half, on a server of
 their own over HTTP. A round sends each once, in an order drawn anew. For each kind the table has medians over those of
@@ -88,7 +88,7 @@ def blank(content: Any) -> Any:
 
 
 class Caller:
-    """Who asks one server, on one connection."""
+    """Caller of one server, on one connection."""
 
     def __init__(self, server: Server) -> None:
         self.server, self.connection = server, server.connect()

@@ -1,4 +1,4 @@
-"""What the benches share: a curator on loopback in its own process, its CPU time, and a plain keep-alive client."""
+"""Helpers of the benches: a curator on loopback in its own process, its CPU time, and a plain keep-alive client."""
 
 import http.client
 import json

@@ -1,4 +1,4 @@
-"""How far clipping moves coefficients on rows of all kinds, beside how much of gradients it cuts off.
+"""Shift of coefficients by clipping on rows of all kinds, beside the share of gradients that it cuts off.
 
 Of each population's least squares: gradients in the directions in which XᵀX is the identity, clipped to a norm in
 residual deviations times √d. `moved` is the largest part of the mean length that is cut off by which a coefficient's

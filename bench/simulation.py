@@ -48,7 +48,7 @@ class SeededNoise:
 
 @dataclass(frozen=True)
 class Truth:
-    """What rows are drawn from.
+    """Distribution of the rows.
 
     Attributes
     ----------
@@ -97,8 +97,6 @@ class Hospital:
         Values are declared to lie within plus and minus these.
     rows : {"small", "wide", "box"}
         Which of the default row maps; see `default_row_maps`.
-    intercept : bool
-    adjacency : Adjacency
     """
 
     def __init__(

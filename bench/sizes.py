@@ -1,4 +1,4 @@
-"""Where private regression pays: how much longer intervals are than those of the rows themselves, by size and price.
+"""Length of private intervals over that of the rows themselves, by size and price: the places that pay.
 
 For n rows, d features and ε (at δ = 1e-6): the expected half length of a slope's 95 % interval over what it would be
 without privacy, in the median over slopes, by the formula that `python -m bench.planning` holds against releases of the

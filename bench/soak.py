@@ -30,7 +30,7 @@ KINDS = ("release", "pass", "stored", "quote", "budget", "page")
 
 @dataclass
 class Window:
-    """What was seen in one stretch of the run."""
+    """Measurements in one stretch of the run."""
 
     rss_mb: float
     descriptors: int

@@ -1,4 +1,4 @@
-"""Whether a stopwatch tells a cut at which a person was erased or came from one at which nothing changed.
+"""Test with a stopwatch to tell a cut at which a person was erased or came from one without a change.
 
 One dataset is cut again and again. Before each cut a die decides: nothing is asked, a person is erased, or a person's
 row is appended. Of each cut it notes how long it takes, how much of that is behind the public time, for how long the

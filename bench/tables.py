@@ -32,12 +32,7 @@ KURTOSIS = {"gaussian": 0.0, "laplace": LAPLACE_EXCESS_KURTOSIS}
 
 
 class Draws:
-    """Repeats of a table: rows that fall into cells, and noise.
-
-    Parameters
-    ----------
-    repeats, seed : int
-    """
+    """Repeats of a table: rows that fall into cells, and noise."""
 
     def __init__(self, repeats: int, seed: int) -> None:
         self.repeats = repeats

@@ -1,4 +1,4 @@
-"""What standard errors take for granted: what row weights cost, and what one residual variance does.
+"""Assumptions of standard errors: the cost of row weights, and the effect of one residual variance.
 
 Under the row map `ball` the score's sampling covariance is s²Σw⁴xxᵀ. The client takes s²Σw²xxᵀ, which is never below.
 The first table has, for each default ball and set, true standard errors over assumed ones (no privacy noise), and how

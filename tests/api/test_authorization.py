@@ -1,4 +1,4 @@
-"""Who may do what with which object: every route × whoever calls × every object, as the policy and this page say."""
+"""Authorization: every route × every caller × every object, as the policy and this page say."""
 
 import base64
 import re
@@ -36,7 +36,7 @@ ENDED = {"ended": 409}
 
 @dataclass(frozen=True)
 class Route:
-    """What is declared of a route.
+    """Declaration of a route.
 
     Attributes
     ----------

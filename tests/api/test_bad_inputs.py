@@ -1,4 +1,4 @@
-"""Whatever is sent: a problem that names the rule, never a 5xx, and nothing charged, drawn or written."""
+"""Bad inputs of every kind: a problem that names the rule, never a 5xx, and nothing charged, drawn or written."""
 
 import base64
 import json

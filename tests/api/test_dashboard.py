@@ -445,7 +445,7 @@ class TestFreshness:
 
 
 class TestPolicy:
-    """What a page answers to whom is in `test_authorization`."""
+    """Links follow the policy; `test_authorization` has the answers of pages to each caller."""
 
     @pytest.mark.parametrize("who", list(PEOPLE))
     def test_a_page_that_may_not_be_opened_is_not_linked(

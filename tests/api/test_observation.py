@@ -1,4 +1,4 @@
-"""What the operator is told of requests: a log and counters of closed sets, with nothing of a row or a secret."""
+"""Observation of requests: a log and counters of closed sets, with nothing of a row or a secret."""
 
 import json
 import logging

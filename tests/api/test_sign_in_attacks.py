@@ -359,7 +359,7 @@ def test_no_log_has_what_completes_a_sign_in(place: Place, caplog: pytest.LogCap
 
 
 class TestHostileProviders:
-    """What a provider says is refused, whatever it is: no answer of one is a fault of the curator's."""
+    """Hostile answers of a provider are refused: none is a fault of the curator's."""
 
     @pytest.mark.parametrize(
         "said",

@@ -1,4 +1,4 @@
-"""Where noise is next to nothing, robust standard errors are those of the rows as they were weighted."""
+"""Robust standard errors with next to no noise are those of the rows as they were weighted."""
 
 from typing import Any
 

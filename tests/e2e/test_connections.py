@@ -1,4 +1,4 @@
-"""What somebody without a token can do with connections, and that everybody else is served meanwhile."""
+"""Connections of somebody without a token, and service to everybody else meanwhile."""
 
 import json
 import os

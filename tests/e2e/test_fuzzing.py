@@ -1,4 +1,4 @@
-"""Whatever the OpenAPI document lets somebody send, and what it does not, with tokens of every role, to a real server.
+"""Requests that the OpenAPI document allows, and others, with tokens of every role, to a real server.
 
 Nothing answers with an error of the server, everything fits what is documented, no answer holds a value of a row or a
 token of somebody, and the ledger holds afterwards. `make fuzz` goes on for as long as it is told, on either database,

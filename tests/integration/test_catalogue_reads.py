@@ -1,4 +1,4 @@
-"""What a look into the library reads: what it looks for, however much was sold beside it."""
+"""Reads of a look into the library: only the releases looked for, however much was sold beside it."""
 
 from pathlib import Path
 from typing import Any

@@ -32,7 +32,7 @@ ACTS = {
 
 @dataclass
 class Written:
-    """What a cut did behind its public time.
+    """Writes of a cut behind its public time.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What costs nothing is bounded: new keys of a day, and what may be held for longer than an hour."""
+"""Bounds of acts without a cost: new keys of a day, and holds for longer than an hour."""
 
 import shutil
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Whatever happens to the ledger, and in whatever order, it agrees with a serial model of plain integers.
+"""Acts on the ledger in any order: it agrees with a serial model of plain integers.
 
 Two workers act on one database, and what one does may fall into the middle of what the other one computes. The model
 knows nothing of the product's arithmetic: it is given what each request costs, and adds.
@@ -75,7 +75,7 @@ def entries_of(name: str) -> tuple[Any, ...]:
 
 @dataclass
 class Part:
-    """What a permit has: the one of an analyst alone, or of a project."""
+    """Part of a permit: the one of an analyst alone, or of a project."""
 
     limit: int | None = None
     posted: int = 0

@@ -1,4 +1,4 @@
-"""Whatever is changed behind the service's back, `curator ledger verify` sees it and names the first bad place."""
+"""Changes behind the service's back: `curator ledger verify` sees each and names the first bad place."""
 
 import hashlib
 import json

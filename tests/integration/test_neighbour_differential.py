@@ -43,7 +43,7 @@ _OUTLIER = {
 
 
 class Transcript:
-    """What a caller saw, with ids renamed in the order in which they appear."""
+    """Answers that a caller saw, with ids renamed in the order in which they appear."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

@@ -276,7 +276,7 @@ class TestTheEnd:
 
 
 class TestTheTables:
-    """Whoever may change them gets nothing charged that the chain does not permit."""
+    """Changes of the tables alone get nothing charged that the chain does not permit."""
 
     @pytest.mark.parametrize(
         "change",

@@ -1,4 +1,4 @@
-"""What the documentation shows of the demo's cohort is what its curator answers, and what is bought was planned."""
+"""Documentation of the demo's cohort agrees with its curator's answers, and each purchase was planned."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is asked, and what becomes of it: entries that verify, bounds, ends, and rows that nobody asked for."""
+"""Proposals and their results: entries that verify, bounds, ends, and rows that nobody asked for."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -188,7 +188,7 @@ class TestRaces:
 
 
 class TestRowsThatNobodyAskedFor:
-    """Whoever may change the tables alone asks in nobody's name: one officer who is deceived is not two people."""
+    """Changes of the tables alone ask in nobody's name: one officer who is deceived is not two people."""
 
     @pytest.mark.parametrize(
         "change",

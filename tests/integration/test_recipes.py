@@ -94,7 +94,7 @@ def people() -> pd.DataFrame:
 
 @dataclass
 class Run:
-    """What the blocks of a section left behind."""
+    """Results that the blocks of a section left behind."""
 
     names: dict[str, Any]
 

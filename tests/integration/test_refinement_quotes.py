@@ -1,4 +1,4 @@
-"""What a refinement says before anything is held: its steps, what cannot work, and how far it is; and jobs of it."""
+"""Quotes of a refinement before a hold: its steps, impossible ones, and its progress; and jobs of it."""
 
 import re
 import sys

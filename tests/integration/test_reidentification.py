@@ -1,4 +1,4 @@
-"""Whose a row is: told with a second key, and with nothing else."""
+"""Person of a row: told with a second key, and with nothing else."""
 
 import json
 import os

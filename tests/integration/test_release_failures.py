@@ -1,4 +1,4 @@
-"""Whatever fails, and wherever: no charge, no answer, no text of the failure; and a retry with the same key succeeds.
+"""Failures at any place: no charge, no answer, no text of the failure; and a retry with the same key succeeds.
 
 A request that passes over no rows is one unit of work, and a failure leaves no trace of it. One that does reserves
 first: a failure gives the amount back, and the ledger says so.
@@ -44,7 +44,7 @@ def assert_told_nothing(answer: Any, caplog: pytest.LogCaptureFixture, slug: str
 
 
 class Before:
-    """What was there before a failure, to compare with."""
+    """State before a failure, to compare with."""
 
     def __init__(self, world: World) -> None:
         self.world = world

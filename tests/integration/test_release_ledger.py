@@ -1,4 +1,4 @@
-"""What a release does to the ledger: charges, refusals, replays, stored answers."""
+"""Effects of a release on the ledger: charges, refusals, replays, stored answers."""
 
 import time
 from pathlib import Path

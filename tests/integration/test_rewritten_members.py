@@ -1,4 +1,4 @@
-"""Whoever has the private key rewrites a member of an entry and signs the rest of the chain: tables tell most of it."""
+"""Entries rewritten with the private key, and the rest of the chain signed anew: tables tell most of it."""
 
 import json
 from pathlib import Path

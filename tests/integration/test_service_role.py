@@ -1,4 +1,4 @@
-"""What the service may do in a PostgreSQL database: its work, and nothing that could change history."""
+"""Rights of the service in a PostgreSQL database: its work, and nothing that could change history."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a person who asks is told: never less than was spent, of nobody else, and nothing that a page could run."""
+"""Answer to a person about their data: never less than was spent, of nobody else, and nothing that a page could run."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""What is held of one person: found by the identifier and the private keys, by nobody without both."""
+"""Data held of one person: found by the identifier and the private keys, by nobody without both."""
 
 import json
 import os

@@ -149,7 +149,7 @@ class TestSomebodyWhoMakesTokens:
 
 
 class TestRows:
-    """Whoever may change the tables, and has no key."""
+    """Changes of the tables without a key."""
 
     def test_what_an_officer_sees_is_what_was_asked(self, both: World) -> None:
         """Terms that are shown for a moment, and put back before somebody approves."""

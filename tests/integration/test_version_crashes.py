@@ -1,4 +1,4 @@
-"""Whoever dies while rows are asked for, come, go or are written anew leaves one version, that of before or the asked.
+"""Crashes while rows are asked for, come, go or are written anew leave one version, that of before or the asked.
 
 Each scenario is followed through every change of a file, every statement and every commit. Short form: some of them.
 ``CURATOR_TEST_LONG=1``: all.
@@ -46,7 +46,7 @@ def _erase_and_add(world: World) -> None:
 
 @dataclass(frozen=True)
 class Scenario:
-    """What dies, and what rows it is to make.
+    """Crash of an act, and the rows that it is to make.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What waits for a cut is withdrawn by another person; nobody sees it from outside, and nobody forges it."""
+"""Withdrawal of a waiting change by another person; nobody sees it from outside, and nobody forges it."""
 
 import json
 from collections.abc import Callable, Iterator

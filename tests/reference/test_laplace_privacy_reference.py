@@ -1,4 +1,4 @@
-"""What an ε-DP mechanism costs, against randomised response, exact laws, quadrature, dp-accounting and OpenDP."""
+"""Cost of an ε-DP mechanism, against randomised response, exact laws, quadrature, dp-accounting and OpenDP."""
 
 import math
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""What a server is not started with."""
+"""Settings refused at the start of a server."""
 
 import subprocess
 import sys

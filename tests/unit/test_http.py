@@ -1,4 +1,4 @@
-"""What every request passes before any route sees it."""
+"""Checks that every request passes before any route sees it."""
 
 import asyncio
 import json

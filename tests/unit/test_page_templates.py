@@ -78,7 +78,7 @@ GIVEN = {"dashboard": COUNTED, "patient": {"words": ENGLISH}}
 
 
 class Missing(Undefined):
-    """Whatever a template is not given is hostile."""
+    """Values missing from a template are hostile."""
 
     def __new__(cls, *_: Any, **__: Any) -> Any:
         return Hostile()

@@ -305,7 +305,7 @@ def test_what_no_noise_hides_is_told() -> None:
 
 
 class TestWeakData:
-    """Where the noise outweighs the data an answer says so."""
+    """Answers say so if the noise outweighs the data."""
 
     release = noisy(rows=2000, noise=Noise(900.0, 640.0, 80.0, 50.0))
 

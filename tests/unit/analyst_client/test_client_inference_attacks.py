@@ -1,4 +1,4 @@
-"""What broke inference once: each test failed before it was mended."""
+"""Attacks that broke inference once: each test failed before it was mended."""
 
 import json
 import math

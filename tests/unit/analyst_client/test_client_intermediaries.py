@@ -1,4 +1,4 @@
-"""What a proxy, a gateway or a sign-in page answers by itself is never taken for the curator's answer.
+"""Answers of a proxy, a gateway or a sign-in page are never taken for the curator's answer.
 
 Answers go over a socket of this machine, as bytes: some of them no library would write.
 """

@@ -1,4 +1,4 @@
-"""Whose signature counts: a key known beforehand, or the first that was seen, and those that it leads to."""
+"""Keys that count: a key known beforehand, or the first that was seen, and those that it leads to."""
 
 from pathlib import Path
 from typing import Any

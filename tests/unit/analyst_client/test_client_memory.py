@@ -1,4 +1,4 @@
-"""What was seen of a ledger is kept: whole, private, shared by threads and processes, and never silently forgotten."""
+"""Memory of ledgers: whole, private, shared by threads and processes, and never silently forgotten."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What a notebook and a terminal show: the numbers that matter, well formed, and nothing of a server's but text."""
+"""Display in a notebook and a terminal: the numbers that matter, well formed, and nothing of a server's but text."""
 
 import copy
 import json
@@ -62,7 +62,7 @@ ATTRIBUTES = {
 
 
 class Shown(Protocol):
-    """What a notebook shows."""
+    """Output that a notebook shows."""
 
     def _repr_html_(self) -> str: ...
 

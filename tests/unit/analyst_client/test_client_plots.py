@@ -140,7 +140,7 @@ DRAWN: Mapping[str, Any] = {
 
 
 class TestEveryFigure:
-    """What holds for all of them."""
+    """Rules that hold for all of them."""
 
     @pytest.mark.parametrize("draw", DRAWN.values(), ids=DRAWN)
     def test_an_axes_goes_in_and_comes_out_and_pyplot_knows_nothing(self, draw: Any, ax: Axes) -> None:

@@ -1,4 +1,4 @@
-"""What broke posteriors of several releases and closed forms once: each test failed before it was mended."""
+"""Attacks that broke posteriors of several releases and closed forms once: each test failed before it was mended."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What the client sends, and how it sends it again."""
+"""Requests of the client, and its retries."""
 
 import json
 import math

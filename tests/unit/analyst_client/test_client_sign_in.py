@@ -1,4 +1,4 @@
-"""Who asks, and signing in with a code: the client carries what a provider gives, to its curator and to nobody else."""
+"""Sign-in with a code: the client carries the provider's answer to its curator and to nobody else."""
 
 import base64
 import json

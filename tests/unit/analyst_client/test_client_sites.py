@@ -304,7 +304,7 @@ def test_the_error_at_a_site_left_out_is_that_of_its_rows() -> None:
 
 
 class TestPenalties:
-    """What is chosen costs nothing: it is post-processing."""
+    """Choice of a penalty costs nothing: it is post-processing."""
 
     sites = tuple(hospital(seed, 500, noise=LOUD) for seed in range(4))
 

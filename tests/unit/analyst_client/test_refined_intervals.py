@@ -82,7 +82,7 @@ class TestDefaultRules:
 
 
 class TestTails:
-    """What norms cut off is told by histograms, and lengthens intervals."""
+    """Tails cut off by norms are told by histograms, and lengthen intervals."""
 
     @staticmethod
     def seen(df: float, n: float = 20_000.0, noise: float = 20.0) -> Tails:

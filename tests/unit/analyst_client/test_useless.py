@@ -1,4 +1,4 @@
-"""What public numbers make certain of a request: never claimed where rows could show otherwise."""
+"""Warnings of useless requests from public numbers: never claimed where rows could show otherwise."""
 
 import math
 import pickle

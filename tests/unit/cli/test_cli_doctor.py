@@ -1,4 +1,4 @@
-"""What the doctor says: of a new curator, of a sound one, and of one with a fault at each place."""
+"""Findings of the doctor: of a new curator, of a sound one, and of one with a fault at each place."""
 
 import json
 import os

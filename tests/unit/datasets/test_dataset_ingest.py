@@ -1,4 +1,4 @@
-"""What a file and a manifest must satisfy: a mistake is named by place, shows no value, and leaves nothing behind."""
+"""Rules of a file and a manifest: a mistake is named by place, shows no value, and leaves nothing behind."""
 
 import multiprocessing
 import os

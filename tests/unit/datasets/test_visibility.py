@@ -1,4 +1,4 @@
-"""Who may read an answer: by policy, role and owner; a policy that the rule does not know shows nothing."""
+"""Readers of an answer: by policy, role and owner; a policy that the rule does not know shows nothing."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -1,4 +1,4 @@
-"""What docs/compatibility.md asks of clients, and promises of them, holds for the one of this repository."""
+"""Demands and promises of docs/compatibility.md hold for the client of this repository."""
 
 import json
 from dataclasses import replace

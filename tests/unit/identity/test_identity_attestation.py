@@ -1,4 +1,4 @@
-"""What nobody signed attests nothing: tables alone, without a register, let nobody act."""
+"""Rows without a signature attest nothing: tables alone, without a register, let nobody act."""
 
 from contextlib import AbstractContextManager
 

@@ -1,4 +1,4 @@
-"""Which entries are believed: signed ones in their place."""
+"""Believed entries: signed ones in their place."""
 
 import hashlib
 import json

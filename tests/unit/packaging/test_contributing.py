@@ -1,4 +1,4 @@
-"""What a contributor's tools and the hosted checks run is the project's own, and is there."""
+"""Tools of contributors and of the hosted checks run the project's own commands, and these are there."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What is shipped to run a curator: units, tasks, alerts and an install without a network, held by their tools."""
+"""Files shipped to run a curator: units, tasks, alerts and an install without a network, held by their tools."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""What is installed: every dependency pinned by version and hash, no addresses, and two wheels that stand alone."""
+"""Installed packages: every dependency pinned by version and hash, no addresses, and two wheels that stand alone."""
 
 import json
 import os

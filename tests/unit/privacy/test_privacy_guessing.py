@@ -1,4 +1,4 @@
-"""How well anybody can guess: against the best tests there are, and never rounded down."""
+"""Chances of a guess: against the best tests there are, and never rounded down."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a charge's entry says: its cost follows from it, and its sensitivities from declarations."""
+"""Entry of a charge: its cost follows from it, and its sensitivities from declarations."""
 
 from collections.abc import Callable
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""Which stored releases answer a request, which come near it, and a catalogue that nobody here wrote."""
+"""Stored releases that answer a request or come near it, and a catalogue that nobody here wrote."""
 
 import json
 from dataclasses import replace

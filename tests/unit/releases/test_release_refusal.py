@@ -1,4 +1,4 @@
-"""What a refusal for lack of budget says: the largest price that it names passes."""
+"""Refusal for lack of budget: the largest price that it names passes."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What comparisons share, on numbers that can be checked by hand."""
+"""Shared parts of comparisons, on numbers that can be checked by hand."""
 
 import numpy as np
 import pytest

@@ -156,7 +156,7 @@ class TestTuning:
 
 
 class TestTables:
-    """What is read, and what is printed."""
+    """Tables that are read and printed."""
 
     PRINTED = """
 ε = 1, tight bounds
