@@ -224,6 +224,8 @@ def list_uses(connection: Connection, principal_id: str, dataset_id: str, moment
 
 def _rules_of(stored: str) -> dict[str, Rule[Any]]:
     """Read the rules of a permit's row, for the text of a refusal; the chain's hold, whatever the row says."""
+    if "rules" not in stored:  # most have none, and every quote asks
+        return {}
     try:
         return read_rules(json.loads(json.loads(stored)["terms"]).get("rules"))
     except (ValueError, KeyError, TypeError, AttributeError):
