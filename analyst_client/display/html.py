@@ -123,7 +123,7 @@ def write_block(block: Block) -> Markup:
 
 
 def write_table(block: Table) -> Markup:
-    """Return a table with a head."""
+    """Return the HTML of a table with a header row."""
     right = [{"class_": "number"} if i in block.numeric else {} for i in range(len(block.heads))]
     head = [element("th", name, scope="col", **kind) for name, kind in zip(block.heads, right, strict=True)]
     lines = []

@@ -67,7 +67,7 @@ class LikelihoodResults(Results):
         return self.law.covariance(contrasts @ self._matrix, robust=self.robust)
 
     def contrast_sets(self, contrasts: FloatArray, offsets: FloatArray, level: float) -> list[ConfidenceSet]:
-        """Return Wald's intervals, or the line of what noise could hide."""
+        """Return Wald's intervals of contrasts; the whole line where the noise could hide everything."""
         centers = contrasts @ self._solved.theta + offsets
         halves = self.quantile(level) * np.sqrt(np.diag(self.covariance_of(contrasts)))
         return [

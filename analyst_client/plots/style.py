@@ -129,7 +129,7 @@ def write_tick(value: float) -> str:
 
 
 def name_rows(ax: Axes, names: Sequence[str]) -> None:
-    """Let rows 0, 1, … stand from top to bottom, each with its name; a name is never a formula."""
+    """Label the rows of an axis with names, from top to bottom; no name is read as a mathematical formula."""
     ax.set_yticks(range(len(names)), list(names), parse_math=False)
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)

@@ -23,7 +23,7 @@ class EqualKnots:
     count: int
 
     def __repr__(self) -> str:
-        """Write it in words."""
+        """Write the expression in words."""
         return f"{self.count} knots"
 
 

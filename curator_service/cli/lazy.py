@@ -17,7 +17,7 @@ class Place(NamedTuple):
 
 
 class LazyGroup(TyperGroup):
-    """Commands by their places; arguments are named as typer names them."""
+    """Group of commands that imports the module of a command when it is called."""
 
     places: ClassVar[Mapping[str, Place]] = {}
 

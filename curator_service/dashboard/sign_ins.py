@@ -155,7 +155,7 @@ class ProviderSignIns:
         return "" if begun is None else begun.session_hash
 
     def complete(self, name: str, cookie: str, answer: Answer) -> tuple[BrowserSession | None, str]:
-        """Make of a provider's answer a session, or one that is fresh again.
+        """Begin a session after a provider's answer, or confirm the one that there is.
 
         Parameters
         ----------

@@ -150,7 +150,7 @@ class Report:
 
 
 class Reporter:
-    """Counts what it sees of rows."""
+    """Counts raw values, column by column, while rows are read."""
 
     def __init__(self, manifest: Manifest, source: Source) -> None:
         self._manifest, self._place = manifest, source.place

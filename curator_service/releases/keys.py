@@ -10,7 +10,7 @@ from curator_service.releases import repository
 
 
 class KeyClaims:
-    """Ties keys to answers and reservations, within a bound for each principal and day.
+    """Ties idempotency keys to answers and reservations, at most so many new keys for a principal and day.
 
     A reservation that is given back leaves two signed entries, a stored answer that is read under a new key a row, and
     neither costs anything. All of it begins with a new key.

@@ -25,7 +25,7 @@ class Unstated:
 
 
 def as_names(names: Sequence[str], argument: str) -> list[str]:
-    """Return a list of names."""
+    """Return the names of a list as texts; a lone text is refused."""
     check_list(names, argument)
     return [str(name) for name in names]
 

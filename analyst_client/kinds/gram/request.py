@@ -64,7 +64,7 @@ class ReleaseRequest(PricedRequest[Release, Quote]):
 
     @property
     def lacks_target(self) -> bool:
-        """True if the request names no target, and no statistics that need none."""
+        """True if the request names neither targets nor statistics: then it needs a target."""
         return self.target is UNSTATED and self.targets is None and self.statistics is None
 
     @property

@@ -17,7 +17,7 @@ class CountsListing(ItemsListing[Table]):
 
     @cached_property
     def tables(self) -> tuple[Table, ...]:
-        """The tables, in order."""
+        """Tables of the request, in its order."""
         return read_tables(self.request, self.declared)
 
     @property
