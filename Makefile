@@ -73,7 +73,7 @@ coverage: $(VENV)/.installed ## lines that the unit tests execute
 races: $(VENV)/.installed ## kills, faults and races at every step, for two hours or so
 	CURATOR_TEST_REQUESTS=100000 $(BIN)/python -m pytest tests/e2e/test_permit_races.py
 	CURATOR_TEST_LONG=1 CURATOR_TEST_ROUNDS=20 $(BIN)/python -m pytest tests/e2e tests/integration/test_ledger_state_machine.py \
-	  tests/integration/test_version_crashes.py
+	  tests/integration/test_version_crashes.py tests/integration/test_every_column.py
 
 fuzz: $(VENV)/.installed ## ten minutes of requests made from the OpenAPI document (FUZZ_SECONDS= for each database, FUZZ_SEED=)
 	CURATOR_TEST_FUZZ_SECONDS=$(FUZZ_SECONDS) CURATOR_TEST_FUZZ_SEED=$(FUZZ_SEED) $(BIN)/python -m pytest -s tests/e2e/test_fuzzing.py
