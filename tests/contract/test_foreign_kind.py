@@ -120,8 +120,8 @@ def test_an_entry_that_names_another_kind_is_found(
     served: tuple[World, CuratorClient], monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     world, client = served
-    honest = charges._payload
-    monkeypatch.setattr(charges, "_payload", lambda *given: honest(*given) | {"release_kind": kind})
+    honest = charges._state_answer
+    monkeypatch.setattr(charges, "_state_answer", lambda *given: honest(*given) | {"release_kind": kind})
     found = client.release("cohort", FilledRequest(["age"], mu=0.1)).id
     assert any(found in what for what in discrepancies(world))
 
