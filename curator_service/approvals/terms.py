@@ -2,11 +2,11 @@
 
 import operator
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints, model_validator
 
-from curator_service.entries.rules import Rules, read_rules
+from curator_service.entries.rules import Rules
 from curator_service.kit.clock import timestamp
 from curator_service.kit.wire import STRICT, Line, Name, is_absent
 from curator_service.ledger.schemas import VIEW_DELTA, PriceModel
@@ -22,11 +22,6 @@ def _read_moment(text: str) -> str:
     except (ValueError, OverflowError):
         pass
     raise ValueError("write a moment as RFC 3339 has it, with its offset: 2027-03-01T00:00:00Z")
-
-
-def _check_rules(stated: dict[str, Any]) -> dict[str, Any]:
-    read_rules(stated)
-    return stated
 
 
 def _sorted(names: list[str]) -> list[str]:
@@ -66,7 +61,7 @@ class PermitTerms(BaseModel):
     conditions: Line = ""
     limit: PriceModel | None = Field(None, exclude_if=is_absent)
     expires_at: Annotated[str, AfterValidator(_read_moment)] | None = Field(None, exclude_if=is_absent)
-    rules: Annotated[Rules, AfterValidator(_check_rules)] = Field({}, exclude_if=operator.not_)
+    rules: Rules = Field({}, exclude_if=operator.not_)
 
     @model_validator(mode="after")
     def _check_project(self) -> Self:

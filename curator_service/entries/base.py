@@ -91,8 +91,8 @@ class Event(Answer):
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
         """Register a kind."""
-        if "kind" in vars(cls):
-            KINDS[cls.kind] = cls
+        if "kind" in vars(cls) and KINDS.setdefault(cls.kind, cls) is not cls:
+            raise TypeError(f"a kind {cls.kind!r} is declared already")
 
     def move(self, place: Place, account: Account) -> None:
         """Move the account as the entry says: by default not at all.

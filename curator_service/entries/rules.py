@@ -4,7 +4,16 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar
 
-from pydantic import ConfigDict, Field, GetJsonSchemaHandler, RootModel, TypeAdapter, ValidationError, create_model
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    RootModel,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+)
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
@@ -40,8 +49,8 @@ class Rule(RootModel[T]):
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
         """Register a rule."""
-        if "name" in vars(cls):
-            RULES[cls.name] = cls
+        if "name" in vars(cls) and RULES.setdefault(cls.name, cls) is not cls:
+            raise TypeError(f"a rule {cls.name!r} is declared already")
 
     @classmethod
     @abstractmethod
@@ -137,4 +146,9 @@ class DescribedRules:
         return dict(described["items"])
 
 
-Rules = Annotated[dict[str, Any], DescribedRules()]
+def _check(stated: dict[str, Any]) -> dict[str, Any]:
+    read_rules(stated)
+    return stated
+
+
+Rules = Annotated[dict[str, Any], AfterValidator(_check), DescribedRules()]

@@ -8,7 +8,7 @@ from entry_examples import EXAMPLES, PERMIT, PLACE
 
 from curator_service.entries.account import Account, Share, Unfounded
 from curator_service.entries.base import KINDS, REGISTER, Entry, Event, Units
-from curator_service.entries.rules import Asked, find_broken, is_wider, read_rules
+from curator_service.entries.rules import RULES, Asked, Kinds, Rule, find_broken, is_wider, read_rules
 from curator_service.ledger.models import FREQUENT_KINDS
 
 every_kind = pytest.mark.parametrize("event", EXAMPLES.values(), ids=EXAMPLES)
@@ -24,6 +24,16 @@ def test_what_is_written_reads_back(event: Event) -> None:
     entry = Entry.read(PLACE | event.payload)
     assert entry.said == event
     assert PLACE | event.payload == dict(entry.place) | entry.said.payload
+
+
+def test_a_kind_is_declared_once() -> None:
+    """Whoever declares one of the package's names again would change what entries of it do."""
+    with pytest.raises(TypeError, match="'charge' is declared"):
+        type("Charge", (Event,), {"kind": "charge", "__module__": __name__})
+    with pytest.raises(TypeError, match="'kinds' is declared"):
+        type("Kinds", (Rule,), {"name": "kinds", "meaning": "", "__module__": __name__})
+    assert KINDS["charge"] is type(EXAMPLES["charge"])
+    assert RULES["kinds"] is Kinds
 
 
 def changes(payload: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

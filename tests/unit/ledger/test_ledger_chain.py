@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from curator_service.entries.account import GENESIS, Account
-from curator_service.entries.base import FORMAT
+from curator_service.entries.base import FORMAT, Place
 from curator_service.ledger.chain.entries import (
     Checkpoint,
     Receipt,
@@ -238,6 +239,32 @@ def test_an_entry_that_breaks_a_rule_is_found_though_it_is_signed(entries: list[
     assert found.bad_sequence == len(chain)
     is_below_zero = '":"-' in chain[-1].payload_text
     assert (found.reason == "the entry's text is not an entry") is is_below_zero
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        permit(rules={"none": 1}),
+        permit(rules={"kinds": "counts"}),
+        permit(permit_limit="9" * 5000),
+        charge(5) | {"units": "9" * 5000},
+        charge(5) | {"sequence": 2.5},
+    ],
+    ids=["a rule that there is not", "a rule that is none", "a limit", "an amount", "a sequence"],
+)
+def test_what_nobody_signed_is_told_whatever_it_holds(changed: dict[str, Any]) -> None:
+    """Whoever may insert may insert it: a start says so, and does not fail over it."""
+    first, last = make_chain([opening(100), charge(5)])
+    place = {name: value for name, value in json.loads(last.payload_text).items() if name in Place.model_fields}
+    text = canonical(place | {"units": "0"} | EXAMPLES[changed["kind"]].payload | changed)
+    stray = replace(last, payload_text=text, entry_hash=entry_hash(text))
+    before = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(sys.int_info.default_max_str_digits)  # a library may have lifted what a start has
+    try:
+        found = verify_chain("town", [first, stray], Account(), is_signed)
+    finally:
+        sys.set_int_max_str_digits(before)
+    assert (found.bad_sequence, found.reason) == (2, "the entry's text is not an entry")
 
 
 RIGHT: dict[str, list[dict[str, Any]]] = {
