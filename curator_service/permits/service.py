@@ -137,11 +137,12 @@ class PermitService:
         lasting = [use for use in named if use.lasts]
         if len({use.project for use in lasting}) > 1:
             lasting = [use for use in lasting if not use.project]
-        broken = {use.permit: find_broken(use.rules, release) for use in lasting if release is not None}
-        rules = [rule for rule in broken.values() if rule is not None]
-        if lasting and len(rules) == len(lasting):
-            return rule_broken(rules[0], lasting[0].project)
-        lasting = [use for use in lasting if broken.get(use.permit) is None]
+        broken = [(use, None if release is None else find_broken(use.rules, release)) for use in lasting]
+        lasting = [use for use, rule in broken if rule is None]
+        if broken and not lasting:
+            use, rule = broken[0]
+            assert rule is not None
+            return rule_broken(rule, use.project)
         if lasting:  # a project may have been given more, as another permit: the one that is used up hides no other
             return max(lasting, key=lambda use: inf if use.left is None else use.left)
         if named and not any(use.lasts for use in named):

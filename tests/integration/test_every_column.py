@@ -1,4 +1,4 @@
-"""Every row is deleted and every column changed: nobody gets more by it, whatever the column is believed for.
+"""Rows are deleted and columns changed, of each table: nobody gets more by it, whatever a column is believed for.
 
 Of each case a copy of one busy world is opened. The row is changed before a process starts, or under one that runs.
 Then everybody tries what they may not: to spend more, to read what is another one's, to act with a token, a permit, a

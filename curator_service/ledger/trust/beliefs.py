@@ -1,8 +1,8 @@
 """Why a stored value is believed: every column of every table has one reason, and none is that it stands there.
 
-Whoever may write the tables as the service does, and has neither a private key nor the folders of this machine, gains
-nothing by it: no budget, no quieter noise, no permission and no reader more. tests/integration/test_every_column.py
-changes each of them.
+Whoever may write the tables as the service does, and has neither a private key nor the folders of this machine, gets no
+budget, permission or reader more. tests/integration/test_every_column.py changes columns of each table, and says of
+which rows.
 """
 
 from enum import StrEnum
@@ -19,7 +19,7 @@ class Belief(StrEnum):
     BOUND = "bound"
     """A signed entry holds its digest, or it is signed itself."""
     HINT = "hint"
-    """It decides nothing that protects anybody: to change or lose it refuses something, or shows something else."""
+    """It protects nobody's row: to change it refuses something, shows something else, or lets more be stored."""
 
 
 class Columns(NamedTuple):
