@@ -232,8 +232,11 @@ MUTANTS = (
     ),
     _mutant(
         "rows of combinations not shrunk",
-        "privacy/row_maps/__init__.py",
-        ("        return Ball.of_norm(1.0)\n", "        return Box()\n"),
+        "privacy/row_maps/linear.py",
+        (
+            "        return Ball.of_norm(1.0)\n",
+            "        from curator_service.privacy.row_maps.box import Box\n\n        return Box()\n",
+        ),
         cells=("gaussian combinations, add_remove",),
     ),
     _mutant(

@@ -6,16 +6,17 @@ import numpy as np
 import pyarrow as pa
 
 from curator_service.datasets.batches import MARK
+from curator_service.datasets.columns.base import COLUMN_TYPES, ColumnDeclaration
 from curator_service.datasets.engines.conformance import CAPACITY, COLUMNS, RAW, ROWS, make_table
-from curator_service.datasets.manifest import ColumnDeclaration, Manifest
+from curator_service.datasets.manifest import Manifest
 from curator_service.privacy.design import Column, ColumnType
 from curator_service.privacy.lattice import MISSING, STORED_UNIT
 
 
 def declare(column: Column) -> ColumnDeclaration:
-    numeric = column.type is ColumnType.NUMERIC
-    public: dict[str, Any] = {"lower": column.lower, "upper": column.upper} if numeric else {"levels": column.levels}
-    return ColumnDeclaration(name=column.name, type=column.type, missing=column.missing, **public)
+    bounds: dict[str, Any] = {"lower": column.lower, "upper": column.upper}
+    public = bounds if column.is_number else {"levels": column.levels}
+    return COLUMN_TYPES[column.type](name=column.name, type=column.type, missing=column.missing, **public)
 
 
 MANIFEST = Manifest(

@@ -77,11 +77,8 @@ class Moments:
             raise EstimationError("the release is of combinations of terms: ask for the terms themselves")
         if not release.has_constant:
             raise EstimationError("without a constant the release does not tell how many rows there are")
-        if release.row_map in {"unit", "unit_xy"}:
-            raise EstimationError(
-                f"rows mapped by {release.row_map!r} were divided by their norm: sums of them say nothing of the "
-                f"columns"
-            )
+        if release.mapped_by.divides_terms:
+            raise EstimationError(f"{release.mapped_by.division}: sums of them say nothing of the columns")
         d, targets = len(release.terms), () if release.xty is None else release.targets
         law = NoiseLaw.of(release.noise if targets else replace(release.noise, xty=0.0), d)
         size = d + len(targets)

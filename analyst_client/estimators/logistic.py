@@ -326,8 +326,9 @@ def check_boolean(equations: Equations) -> None:
         )
     if not equations.has_constant:
         raise EstimationError("without a constant the release does not tell the base rate: ask with intercept=True")
-    if any(site.release.row_map == "unit_xy" for site in equations.sites):
-        raise EstimationError("rows mapped by 'unit_xy' have their target divided, so it is not boolean any more")
+    divided = next((site.release.row_map for site in equations.sites if site.release.mapped_by.divides_targets), None)
+    if divided:
+        raise EstimationError(f"rows mapped by {divided!r} have their target divided, so it is not boolean any more")
 
 
 def link_warnings(fit: LogisticRegression, results: TargetResults) -> list[str]:

@@ -15,6 +15,7 @@ from analyst_client.inference.base import Results, TestResult
 from analyst_client.inference.estimates import Estimate, EstimateTable
 from analyst_client.inference.summary import number, p_columns
 from analyst_client.inference.units import raw_powers, raw_units
+from analyst_client.schema.row_maps import row_map_named
 
 Hypothesis = str | Sequence[str] | ArrayLike
 NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
@@ -195,8 +196,9 @@ def estimate_contrasts(results: Results, constraints: Constraints, level: float,
 
 def estimate_powers(results: Results, level: float, notes: Sequence[str]) -> EstimateTable:
     """Estimate the coefficients of raw powers and of their products, and test that each is 0."""
-    if results.solved.row_map in {"unit", "unit_xy"}:
-        raise EstimationError("rows were divided by their norm: the model is of no powers of raw values")
+    if row_map_named(results.solved.row_map).divides_terms:
+        told = row_map_named(results.solved.row_map).division
+        raise EstimationError(f"{told}: the model is of no powers of raw values")
     names, factors, offsets = raw_powers(results.combined or results.solved.terms, results.target)
     return _estimate_terms(results, names, factors, offsets, level, f"Powers in {results.target.name}", notes)
 

@@ -21,6 +21,7 @@ from analyst_client.kinds.gram.release import Release
 from analyst_client.schema.columns import Column, Term
 from analyst_client.schema.jobs import Job
 from analyst_client.schema.quotes import ReleaseSummary
+from analyst_client.schema.row_maps import UnknownRowMap
 
 APART = 0.999
 """Probability by which residual variances of hospitals must differ before each weighs by its own."""
@@ -278,13 +279,16 @@ def _common_terms(releases: list[Release]) -> tuple[Term, ...]:
         raise ValueError(
             "releases are of other combinations, or of terms with other bounds: combine alike at every curator"
         )
-    divided = {release.row_map for release in releases} & {"unit", "unit_xy"}
-    if divided and len({release.row_map for release in releases}) > 1:
-        raise ValueError("rows mapped by 'unit' or 'unit_xy' make another model: they go with their like alone")
+    row_maps = {release.row_map for release in releases}
+    divided = next((release.row_map for release in releases if release.mapped_by.divides_terms), None)
+    if unknown := next((one.row_map for one in releases if isinstance(one.mapped_by, UnknownRowMap)), None):
+        raise ValueError(f"this client does not know the row map {unknown!r}: a newer one may")
+    if divided and len(row_maps) > 1:
+        raise ValueError(f"rows mapped by {divided!r} make another model: they go with their like alone")
     by_name = [{term.name: term for term in release.terms} for release in releases]
     terms = tuple(_widest([named[term.name] for named in by_name]) for term in first.terms)
     if divided and any(terms != tuple(named[name] for name in first.term_names) for named in by_name):
-        raise ValueError("rows mapped by 'unit' or 'unit_xy' under different bounds do not fit together")
+        raise ValueError(f"rows mapped by {divided!r} under different bounds do not fit together")
     return terms
 
 

@@ -31,7 +31,6 @@ from analyst_client.inference.score import (
 )
 from analyst_client.inference.shrinkage import NormalPosterior
 from analyst_client.inference.sums import ResidualSums
-from analyst_client.kinds.gram.rows import LINEAR
 from analyst_client.schema.columns import Term
 
 HIDDEN = 2.0
@@ -360,7 +359,7 @@ class TargetResults(Results):
         NaN where the noise hides it: where it is not above twice the deviation of its noise, or `rsquared` is NaN.
         """
         if any(
-            site.variance is None and site.release.row_map in {"ball", LINEAR} and site.release.constant_form is None
+            site.variance is None and site.release.weights_rows and site.release.constant_form is None
             for site in self.equations.sites
         ):
             raise EstimationError("rows were weighted, and without a constant the release does not tell by how much")

@@ -8,6 +8,7 @@ import numpy as np
 
 from analyst_client.arrays import FloatArray
 from analyst_client.schema.columns import CONSTANT, Term
+from analyst_client.schema.row_maps import row_map_named
 
 
 def raw_units(terms: Sequence[Term], target: Term, row_map: str | None) -> tuple[FloatArray, FloatArray]:
@@ -43,7 +44,7 @@ def raw_units(terms: Sequence[Term], target: Term, row_map: str | None) -> tuple
     [1.5, 0.04]
     """
     first = int(terms[0].kind == "constant")
-    if row_map == "unit" or (row_map == "unit_xy" and first):
+    if row_map_named(row_map).keeps_scale(has_constant=bool(first)):
         terms = [replace(term, center=0.0, scale=1.0, kind="scaled", factors=()) for term in terms]
     places = {leading(term): j for j, term in enumerate(terms)}
     L = np.zeros((1 + len(terms) - first, len(terms)))

@@ -14,6 +14,7 @@ from analyst_client.kinds.gram.design import design_matrix, map_rows
 from analyst_client.kinds.gram.quote import Quote
 from analyst_client.kinds.gram.release import Release
 from analyst_client.schema.columns import CONSTANT, Term, stored_columns
+from analyst_client.schema.row_maps import ROW_MAPS, row_map_named
 
 DUMMY_ROWS = 8192
 MISSING_SHARE = 0.1
@@ -22,10 +23,16 @@ MISSING_SHARE = 0.1
 
 def row_map_of(quote: Quote) -> tuple[str, float | None]:
     """Return the row map and the norm. Raise `ValueError` for a map whose weights would reach into the target."""
-    rows = quote.request.get("rows") or {"map": "box"}
-    if rows["map"] not in {"box", "ball", "unit"}:
-        raise ValueError(f"planning knows the row maps 'ball', 'box' and 'unit', not {rows['map']!r}")
-    return rows["map"], float(rows["norm"]) if rows["map"] == "ball" else None
+    rows = rows_of(quote)
+    if not row_map_named(rows["map"]).is_planned:
+        known = ", ".join(repr(name) for name, row_map in ROW_MAPS.items() if row_map.is_planned)
+        raise ValueError(f"planning knows the row maps {known}, and not {rows['map']!r}")
+    return rows["map"], row_map_named(rows["map"]).norm(rows)
+
+
+def rows_of(quote: Quote) -> Mapping[str, Any]:
+    """Return the row map of a quote as on the wire."""
+    return quote.request.get("rows") or {"map": "box"}
 
 
 def scaled_rows(quote: Quote, frame: Any) -> FloatArray:
@@ -36,12 +43,7 @@ def scaled_rows(quote: Quote, frame: Any) -> FloatArray:
 
 def row_weights(quote: Quote, X: FloatArray) -> FloatArray:
     r"""Return :math:`\min(1, R/\lVert x\rVert)` under ``ball``, else 1, of shape (n,)."""
-    norm = row_map_of(quote)[1]
-    if norm is None:
-        return np.ones(len(X))
-    length = np.linalg.norm(X, axis=1)
-    weights: FloatArray = np.minimum(1.0, norm / np.maximum(length, norm))
-    return weights
+    return row_map_named(row_map_of(quote)[0]).weigh(X, rows_of(quote))
 
 
 def assumed_missing_shares(quote: Quote, missing: Mapping[str, float] | None) -> tuple[dict[str, float], list[str]]:
@@ -215,7 +217,7 @@ def read_release(
             raise ValueError(f"release {release.id} lacks {', '.join(lacking)}: state what you assume of them instead")
     if release.xtx is None or release.xty is None:
         raise ValueError(f"release {release.id} holds no XᵀX or no Xᵀy: state what you assume instead")
-    if release.row_map in {"unit", "unit_xy"} and release.row_map != row_map_of(quote)[0]:
+    if release.mapped_by.divides_terms and release.row_map != row_map_of(quote)[0]:
         raise ValueError(f"release {release.id} is of rows mapped by {release.row_map!r}, which these are not")
     own = _definite(release.xtx, release.noise.xtx_diagonal or 0.0)
     transform = np.zeros((len(quote.terms), len(release.terms)))

@@ -267,9 +267,9 @@ class Assumptions:
         A, beta, variances, count = read_release(quote, release, rows, residual_sd)
         found = float(count if rows is None else rows)
         row_map, norm = row_map_of(quote)
-        same = release.row_map == row_map and (row_map == "box" or release.norm == norm)
+        same = release.row_map == row_map and release.norm == norm
         notes = (f"taken from release {release.id}, whose noise is in them",)
-        if same and (row_map == "box" or same_terms(quote, release)):
+        if same and (not release.mapped_by.by_terms or same_terms(quote, release)):
             weight = float(A[0, 0]) / count if release.has_constant else 1.0
             return cls(
                 found, quote.terms, quote.targets, row_map, norm, A / count, min(weight, 1.0), beta, variances, notes

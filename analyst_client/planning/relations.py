@@ -7,7 +7,9 @@ from itertools import pairwise, product
 from typing import Any
 
 from analyst_client.kinds.gram.quote import Quote
+from analyst_client.planning.assumed_moments import rows_of
 from analyst_client.schema.columns import COMBINATION, CONSTANT, Basis, Column, DerivedColumn, Term
+from analyst_client.schema.row_maps import row_map_named
 from analyst_client.terms.certain import (
     ONE,
     Atom,
@@ -36,7 +38,7 @@ PRODUCT_MAX = 5000
 
 def find_relations(quote: Quote, facts: Facts) -> tuple[list[str], list[str]]:
     """Return exact linear relations of the terms of a request, and those of its targets with them."""
-    mapped = quote.request.get("rows", {"map": "box"})["map"]
+    is_plain = row_map_named(rows_of(quote)["map"]).is_plain
     if quote.combined or any(term.kind == COMBINATION for term in quote.terms) or len(quote.terms) > TERMS_MAX:
         return [], []
     known: dict[str, Column] = dict(facts.columns) | {column.name: column for column in quote.columns}
@@ -49,7 +51,7 @@ def find_relations(quote: Quote, facts: Facts) -> tuple[list[str], list[str]]:
             facts.present |= set(_reads(column))
     terms = Terms(known, facts)
     # The maps that divide rows leave the constant as it is, or take its place: what holds beside it is lost.
-    kept = [term for term in quote.terms if mapped in {"box", "ball"} or term.kind != "constant"]
+    kept = [term for term in quote.terms if is_plain or term.kind != "constant"]
     base = Base()
     found: dict[tuple[Any, tuple[str, ...]], list[str]] = {}
     for term in kept:
@@ -58,7 +60,7 @@ def find_relations(quote: Quote, facts: Facts) -> tuple[list[str], list[str]]:
             beside = tuple(other for other in others if other != CONSTANT)
             found.setdefault((term.column, beside), []).append(term.name)
     related = [f"{_say(names, beside)}: leave out {feature}" for (feature, beside), names in found.items()]
-    if mapped not in {"box", "ball"}:
+    if not is_plain:
         return related, []
     explained = []
     for target in quote.targets:

@@ -12,13 +12,14 @@ from analyst_client.arrays import FloatArray
 from analyst_client.inference.noise import NoiseLaw
 from analyst_client.kinds.gram.design import design_matrix
 from analyst_client.kinds.gram.quote import Quote
-from analyst_client.planning.assumed_moments import row_weights
+from analyst_client.planning.assumed_moments import row_weights, rows_of
 from analyst_client.planning.dummy_data import dummy_rows
 from analyst_client.planning.prices import PriceScale
 from analyst_client.planning.relations import expression_of, find_relations
 from analyst_client.schema.columns import DerivedColumn, stored_columns
 from analyst_client.schema.datasets import Dataset
 from analyst_client.schema.quotes import AnyQuote
+from analyst_client.schema.row_maps import row_map_named
 from analyst_client.terms.certain import Facts, decisive, is_decided_by_one
 from analyst_client.terms.expression import Expression, read_expression
 
@@ -214,7 +215,7 @@ def _strongest(A: FloatArray, law: NoiseLaw) -> float:
 
 def _ideal_moments(quote: Quote) -> FloatArray | None:
     """Return the mean of x xᵀ over rows that tell as much as rows can; None where the row map is another."""
-    if quote.request.get("rows", {"map": "box"})["map"] not in {"box", "ball"} or quote.combined:
+    if quote.combined or not row_map_named(rows_of(quote)["map"]).is_plain:
         return None
     columns, generator = stored_columns(quote.columns), np.random.default_rng(0)
     bent = {c.name for column in quote.columns if isinstance(column, DerivedColumn) for c in column.sources}

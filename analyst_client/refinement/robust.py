@@ -26,6 +26,7 @@ from analyst_client.kinds.score import MEAT
 from analyst_client.kinds.score.request import ScoreRequest
 from analyst_client.refinement.requests import LEAST, SURE, inverse_root
 from analyst_client.schema.columns import Column, Term
+from analyst_client.schema.row_maps import row_map_named
 from analyst_client.terms.expression import Expression, call
 from analyst_client.terms.python import read_condition
 
@@ -47,7 +48,7 @@ def check_robust(request: ReleaseRequest) -> None:
         (request.calibration in {None, "analytic"}, "needs the calibration of scores: leave out calibration="),
         (request.intercept, "needs a constant, whose entry of XᵀX counts the rows: leave out intercept="),
         (has_sums, "needs 'xtx', 'xty' and 'yty': leave out statistics="),
-        (row_map in {"box", "ball"}, f"knows no weight of rows under {row_map!r}: ask with rows='box' or 'ball'"),
+        (row_map_named(row_map).is_plain, f"knows no weight of rows under {row_map!r}: ask with rows='box' or 'ball'"),
     ]
     for holds, rule in rules:
         if not holds:

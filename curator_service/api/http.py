@@ -324,15 +324,7 @@ def read_model(content: Any, model: type[Body]) -> Body:
         raise _invalid(error) from None
 
 
-_TAGS = {
-    "box",
-    "ball",
-    "unit",
-    "unit_xy",
-    "tree",
-    "flat",
-    "moments",
-}  # of unions: pydantic's places name them, a body has no such member
+_TAGS = {"tree", "flat", "moments"}  # of unions: pydantic's places name them, a body has no such member
 
 
 def _invalid(error: ValidationError) -> RequestInvalid:

@@ -31,8 +31,8 @@ def _column_table(report: Report) -> Table:
     for column in table.columns[2:]:
         column.justify = "right"
     for one in report.columns:
-        counts = [_share(count, report.rows) for count in (one.missing, one.below, one.above)]
-        table.add_row(one.name, one.type, *(counts if one.type == "numeric" else [counts[0], "", ""]))
+        counts = ["" if count is None else _share(count, report.rows) for count in (one.missing, one.below, one.above)]
+        table.add_row(one.name, one.type, *counts)
     return table
 
 

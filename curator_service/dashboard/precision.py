@@ -23,7 +23,7 @@ from curator_service.ledger.repository import Population
 from curator_service.privacy.accountant import PURE, Accountant, Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import Mechanism, PlanError
-from curator_service.privacy.design import Column, ColumnType, make_design
+from curator_service.privacy.design import Column, make_design
 from curator_service.privacy.mechanism import noise_sd
 from curator_service.privacy.row_maps import Box
 
@@ -72,7 +72,7 @@ def _lengths(n: int, sigma: float) -> Lengths:
 def _sigma(accountant: Accountant, adjacency: Adjacency, price: float) -> float | None:
     """Return the deviation of the noise on an entry of Xᵀy, in scaled units."""
     mechanism = Mechanism.LAPLACE if accountant is PURE else Mechanism.GAUSSIAN
-    feature, target = (Column(name, ColumnType.NUMERIC, lower=-1.0, upper=1.0) for name in ("x", "y"))
+    feature, target = (Column.number(name, -1.0, 1.0) for name in ("x", "y"))
     try:
         plan = plan_gram(
             make_design((feature,), (target,), intercept=True),

@@ -13,10 +13,11 @@ from functools import partial
 from typing import Any
 
 from curator_service.datasets.candidates import PERSONS_MIN, find_key, is_called_key, is_called_number
+from curator_service.datasets.columns.texts import LEVEL
 from curator_service.datasets.identifying import ends_as_name, is_identifying, is_name
 from curator_service.datasets.keys import KeyOf, find_persons, looks_like_key
 from curator_service.datasets.levels import find_levels, find_yes_and_no
-from curator_service.datasets.manifest import LEVEL, CsvOptions
+from curator_service.datasets.manifest import CsvOptions
 from curator_service.datasets.profiles import KNOWN_WORDS, LEVELS_FEW, NUMBERS_FEW, Profile
 from curator_service.datasets.profiling import FAULTY_SHARE_MAX, Profiles, profile_columns
 from curator_service.datasets.reading import read_apart

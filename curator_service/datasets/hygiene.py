@@ -19,7 +19,7 @@ import numpy as np
 from curator_service.datasets.batches import MARK, Batch
 from curator_service.datasets.manifest import Manifest
 from curator_service.privacy.bins import cut_points, equal_edges, find_bins
-from curator_service.privacy.design import Column, ColumnType, MissingRule
+from curator_service.privacy.design import Column, MissingRule
 from curator_service.privacy.lattice import MISSING, IntArray
 
 PEOPLE = (2, 3, 5, 10)
@@ -106,7 +106,7 @@ def check_columns(manifest: Manifest, quasi: Sequence[QuasiIdentifier], sensitiv
     for identifier in quasi:
         if identifier.bins is None:
             continue
-        if manifest.by_name[identifier.name].type is not ColumnType.NUMERIC:
+        if not manifest.by_name[identifier.name].is_number:
             raise HygieneError(f"the column {identifier.name!r} is not numeric, so it has no bins")
         if not 1 <= identifier.bins <= BINS_MAX:
             raise HygieneError(f"a column is cut into 1 to {BINS_MAX} bins")

@@ -1,6 +1,5 @@
 """The manifest: a dataset's public declaration, in TOML, read and checked by an admin."""
 
-import datetime
 import hashlib
 import operator
 import re
@@ -12,13 +11,9 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Discriminator,
     Field,
-    StrictFloat,
-    StrictInt,
-    StringConstraints,
     Tag,
     ValidationError,
     ValidationInfo,
@@ -28,20 +23,12 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from curator_service.datasets.catalogue import Catalogue
+from curator_service.datasets.columns.base import UNFILLED, AnyColumn, ColumnDeclaration
+from curator_service.datasets.columns.texts import Header, Name, Text, Words, is_unset
 from curator_service.kit.files import open_regular
-from curator_service.kit.instants import count_units, parse_instant
-from curator_service.kit.names import DECEIVING, NAME_PATTERN
-from curator_service.privacy.design import Column, ColumnType, MissingRule
-from curator_service.privacy.lattice import center_and_scale
+from curator_service.kit.names import DECEIVING
+from curator_service.privacy.design import Column, MissingRule
 from curator_service.privacy.sums import ROW_CAPACITY_MAX
-
-Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
-Text = Annotated[str, StringConstraints(max_length=2000, pattern=r"^[^\x00-\x08\x0b-\x1f\x7f]*$")]
-LEVEL = re.compile(r"[^\x00-\x1f\x7f\[\]]{1,200}")
-Level = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=f"^{LEVEL.pattern}$")]
-Header = Annotated[
-    str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$", strip_whitespace=True)
-]
 
 SUBJECT_COLUMNS_MAX = 10
 POPULATIONS_MAX = 100
@@ -50,51 +37,16 @@ POPULATIONS_MAX = 100
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
-def _kind_of_level(value: object) -> str:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return "whole number" if isinstance(value, int) else "number"
-    return "text"
-
-
-def _to_word(value: object) -> object:
-    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
-
-
-def _to_iso(value: object) -> object:
-    return value.isoformat() if isinstance(value, datetime.date) else value
-
-
-def _is_unset(value: object) -> bool:
-    """Tell whether a stored manifest omits a field: a manifest of before the field keeps its digest."""
-    return value is None
-
-
-AnyLevel = Annotated[
-    Annotated[Level, Tag("text")]
-    | Annotated[StrictInt, Field(ge=-(2**53), le=2**53), Tag("whole number")]
-    | Annotated[StrictFloat, Tag("number")],
-    Discriminator(_kind_of_level),
-]
-Word = Annotated[
-    str,
-    BeforeValidator(_to_word),
-    StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$", strip_whitespace=True),
-]
 Subject = Annotated[
     Annotated[Header, Tag("column")]
     | Annotated[tuple[Header, ...], Field(min_length=1, max_length=SUBJECT_COLUMNS_MAX), Tag("columns")],
     Discriminator(lambda value: "columns" if isinstance(value, list | tuple) else "column"),
 ]
-Words = Annotated[tuple[Word, ...], Field(max_length=100)]
-Instant = Annotated[str, BeforeValidator(_to_iso), StringConstraints(max_length=40)]
 
 COLUMNS_MAX = 1000
 HEADER_MAX = 10_000
 """Columns that a file may have, declared or not."""
-LEVELS_MAX = 1000
 ROWS_PER_SUBJECT_MAX = 1000
-UNITS = ("days", "hours", "seconds")
-"""In which dates and times may be counted."""
 _BYTES_MAX = 4 * 2**20
 _SHOWN_MAX = 80
 """Most characters of a wrong value that a message repeats."""
@@ -112,7 +64,7 @@ _LONG_KEY = re.compile(r"(?:\.[^.=,\n\[\]{}]*+){16}")
 _TABLE_OF_COLUMN = re.compile(r"^[ \t]*\[\[", re.MULTILINE)
 
 
-_UNFILLED, _UNFILLED_UNIT = "bounds_to_fill_in", "unit_to_fill_in"
+_UNFILLED_UNIT = "unit_to_fill_in"
 _OF_A_FILE = "file"
 """The context of a validation: of what a person wrote, and not of what is stored."""
 _UNFILLED_LINE = re.compile(
@@ -145,7 +97,7 @@ class CsvOptions(BaseModel):
     encoding: Literal[ENCODINGS] = "utf-8"  # type: ignore[valid-type]
     quote: Literal['"', "'", ""] = '"'
     compression: Literal["none", "gzip", "zstd", "bz2", "xz"] = "none"
-    header: tuple[Header, ...] | None = Field(None, min_length=1, max_length=HEADER_MAX, exclude_if=_is_unset)
+    header: tuple[Header, ...] | None = Field(None, min_length=1, max_length=HEADER_MAX, exclude_if=is_unset)
 
     @model_validator(mode="after")
     def _check_signs(self) -> Self:
@@ -154,117 +106,6 @@ class CsvOptions(BaseModel):
         if self.header is not None and len(set(self.header)) < len(self.header):
             raise ValueError("header names each column of the file once: two of its names are equal")
         return self
-
-
-class ColumnDeclaration(BaseModel):
-    """One column: type, unit, description, public bounds or levels, what a missing value means, and how it is read."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=False, allow_inf_nan=False)
-
-    name: Name
-    type: ColumnType
-    unit: Text | None = None
-    description: Text = ""
-    lower: float | None = None
-    upper: float | None = None
-    whole: bool = Field(False, strict=True, exclude_if=operator.not_)
-    levels: tuple[AnyLevel, ...] = Field((), max_length=LEVELS_MAX)
-    other: Level | None = Field(None, exclude_if=_is_unset)
-    missing: MissingRule = MissingRule.OMIT
-    source: Header | None = Field(None, exclude_if=_is_unset)
-    missing_values: Words | None = Field(None, exclude_if=_is_unset)
-    format: Literal["date", "datetime"] | None = Field(None, exclude_if=_is_unset)
-    origin: Instant | None = Field(None, exclude_if=_is_unset)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _read_instants(cls, data: Any) -> Any:
-        """Turn bounds that are written as dates into numbers since the origin."""
-        if not isinstance(data, dict) or data.get("format") not in {"date", "datetime"}:
-            return data
-        form, unit, bounds = data["format"], data.get("unit", "days"), {}
-        origin = _to_iso(data.get("origin"))
-        if unit not in UNITS or not isinstance(origin, str) or parse_instant(origin) is None:
-            raise ValueError(
-                f"a {form} needs origin, a date such as 1970-01-01, and unit, one of {', '.join(UNITS)}: it is read as "
-                "a number since then"
-            )
-        for name in ("lower", "upper"):
-            value = _to_iso(data.get(name))
-            if isinstance(value, str):
-                instant = parse_instant(value)
-                if instant is None:
-                    raise ValueError(f"{name} is neither a number nor a date such as 2020-01-31")
-                bounds[name] = count_units(instant, origin, unit)
-        return data | bounds | {"unit": unit}
-
-    @model_validator(mode="after")
-    def _check_public_range(self) -> Self:
-        numeric = self.type is ColumnType.NUMERIC
-        empty = [name for name in ("lower", "upper") if numeric and getattr(self, name) is None]
-        empty += ["levels"] if self.type is ColumnType.CATEGORICAL and not self.levels else []
-        if empty:
-            raise PydanticCustomError(_UNFILLED, "needs {members}", {"members": " and ".join(empty)})
-        if numeric and self.levels:
-            raise ValueError("a numeric column has bounds, not levels")
-        if not numeric and (self.lower is not None or self.upper is not None):
-            raise ValueError(f"a {self.type} column has levels, not bounds")
-        if self.lower is not None and self.upper is not None:
-            center_and_scale(self.lower, self.upper)
-        bounds = [bound for bound in (self.lower, self.upper) if bound is not None]
-        if self.whole and (not numeric or self.format or any(bound % 1.0 for bound in bounds)):
-            raise ValueError("whole is of a numeric column that is no date, with bounds that are whole numbers")
-        if self.type is ColumnType.CATEGORICAL and len(self.levels) < 2:
-            raise ValueError("a categorical column needs at least two declared levels")
-        if self.type is ColumnType.BOOLEAN and len(self.levels) not in {0, 2}:
-            raise ValueError("a boolean column declares no levels, or two: the false one first")
-        if (self.format or self.origin) and not numeric:
-            raise ValueError(f"format and origin are of numeric columns, not of {self.type} ones")
-        if self.origin and not self.format:
-            raise ValueError("origin goes with format: what counts from there, a date or a datetime?")
-        return self
-
-    @model_validator(mode="after")
-    def _check_levels(self) -> Self:
-        labels = [_label(level) for level in self.levels]
-        if any(label != label.strip() for label in labels):
-            raise ValueError("a level must not begin or end with a space: values are read without")
-        if len(set(labels)) != len(labels):
-            raise ValueError("levels must differ from each other")
-        if self.other is not None and (self.type is not ColumnType.CATEGORICAL or self.other not in labels):
-            raise ValueError("other names one of the levels of a category: it takes every word that is no level")
-        if self.missing is MissingRule.INDICATOR and "missing" in labels:
-            raise ValueError("a level called 'missing' would be confused with the indicator of a missing value")
-        return self
-
-    @property
-    def header(self) -> str:
-        """Name of the column in the source."""
-        return self.source or self.name
-
-    @property
-    def number_levels(self) -> dict[float, int]:
-        """The codes of levels that are declared as numbers."""
-        return {float(level): code for code, level in enumerate(self.levels) if not isinstance(level, str)}
-
-    @property
-    def column(self) -> Column:
-        """The declaration as the privacy core reads it."""
-        return Column(
-            name=self.name,
-            type=self.type,
-            missing=self.missing,
-            lower=0.0 if self.lower is None else self.lower,
-            upper=1.0 if self.upper is None else self.upper,
-            levels=tuple(map(_label, self.levels)) or (("false", "true") if self.type is ColumnType.BOOLEAN else ()),
-            unit=self.unit if self.format is None else f"{self.unit} since {self.origin}",
-        )
-
-
-def _label(level: str | float) -> str:
-    if isinstance(level, str):
-        return level
-    return str(int(level)) if level == int(level) else repr(level)
 
 
 class Manifest(BaseModel):
@@ -288,14 +129,14 @@ class Manifest(BaseModel):
     not_persons: tuple[Header, ...] = Field((), max_length=COLUMNS_MAX, exclude_if=operator.not_)
     same_people_as: tuple[Name, ...] = Field((), max_length=POPULATIONS_MAX, exclude_if=operator.not_)
     rows_are_persons: bool = Field(False, strict=True, validate_default=True, exclude=True)
-    keep_by: str | None = Field(None, exclude_if=_is_unset)
+    keep_by: str | None = Field(None, exclude_if=is_unset)
     library: Literal["shared", "own"] = Field(
         "shared", description="Whether stored releases serve every analyst with access, or whoever asked for them."
     )
-    csv: CsvOptions | None = Field(None, exclude_if=_is_unset)
-    missing_values: Words | None = Field(None, exclude_if=_is_unset)
-    columns: tuple[ColumnDeclaration, ...] = Field(min_length=1, max_length=COLUMNS_MAX)
-    catalogue: Catalogue | None = Field(None, exclude_if=_is_unset)
+    csv: CsvOptions | None = Field(None, exclude_if=is_unset)
+    missing_values: Words | None = Field(None, exclude_if=is_unset)
+    columns: tuple[AnyColumn, ...] = Field(min_length=1, max_length=COLUMNS_MAX)
+    catalogue: Catalogue | None = Field(None, exclude_if=is_unset)
 
     @field_validator("rows_are_persons")
     @classmethod
@@ -363,6 +204,11 @@ class Manifest(BaseModel):
         """Every column's declaration."""
         return {declaration.name: declaration.column for declaration in self.columns}
 
+    @cached_property
+    def declared(self) -> dict[str, ColumnDeclaration]:
+        """Every column as the manifest has it."""
+        return {declaration.name: declaration for declaration in self.columns}
+
     @property
     def digest(self) -> str:
         """SHA-256 of the declaration as it is stored; the ledger's entry of the registration holds it."""
@@ -428,8 +274,12 @@ def load_toml(path: Path, model: type[_Model]) -> _Model:
     try:
         return model.model_validate(content, context=_OF_A_FILE)
     except ValidationError as error:
-        unfilled = [item for item in error.errors(include_url=False) if item["type"] == _UNFILLED]
-        found = [item for item in error.errors(include_url=False) if item["type"] != _UNFILLED]
+        items = error.errors(include_url=False)
+        items = error.errors(include_url=False)
+        if any(item["loc"][:1] == ("columns",) != item["loc"] for item in items):
+            items = [item for item in items if item["loc"] != ("columns",)]  # it counts columns that are wrong as none
+        unfilled = [item for item in items if item["type"] == UNFILLED]
+        found = [item for item in items if item["type"] != UNFILLED]
         lines = [f"{path}: {_place(content, item['loc'])}{_reason(item)}" for item in found[:_ERRORS_SHOWN_MAX]]
         if len(found) > _ERRORS_SHOWN_MAX:
             lines.append(f"{path}: and {len(found) - _ERRORS_SHOWN_MAX} more mistakes")

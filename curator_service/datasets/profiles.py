@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from curator_service.datasets.columns.arrays import parse_numbers
 from curator_service.datasets.report import CODES
-from curator_service.datasets.sources.coding import parse_numbers
 from curator_service.kit.instants import parse_instant
 
 MISSING_WORDS = (

@@ -12,18 +12,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from curator_service.datasets.columns.arrays import blank
+from curator_service.datasets.columns.base import CodedColumn
 from curator_service.datasets.keys import KeyOf, looks_like_key
 from curator_service.datasets.manifest import Manifest
 from curator_service.datasets.persons import mix
 from curator_service.datasets.pseudonyms import Pseudonymiser, number_persons
 from curator_service.datasets.sources.coding import (
     CodedBatch,
-    CodedColumn,
     are_known,
-    blank,
     fold_subjects,
 )
-from curator_service.privacy.design import ColumnType
 from curator_service.privacy.lattice import MISSING
 
 SHARE = 0.01
@@ -58,7 +57,7 @@ class KeyWatch:
             place: declaration.header
             for place, declaration in enumerate(manifest.columns)
             if not of_registered
-            and declaration.type is not ColumnType.BOOLEAN
+            and not declaration.column.is_truth
             and not {declaration.header, declaration.name} & set(manifest.not_persons)
             and looks_like_key(declaration.header)
         }

@@ -6,10 +6,11 @@ from typing import Any, Self
 
 import numpy as np
 
+from curator_service.datasets.columns.base import CodedColumn, ColumnDeclaration
 from curator_service.datasets.keys import KeyOf, looks_like_key
-from curator_service.datasets.manifest import ColumnDeclaration, Manifest
+from curator_service.datasets.manifest import Manifest
 from curator_service.datasets.sources.base import Faults, Source
-from curator_service.datasets.sources.coding import CodedBatch, CodedColumn
+from curator_service.datasets.sources.coding import CodedBatch
 from curator_service.privacy.lattice import MISSING
 
 FORMAT = 1
@@ -83,15 +84,17 @@ class ColumnReport:
     Attributes
     ----------
     name, type : str
-    missing, below, above : int
-        Rows without a value, and with one below or above the bounds, which counts as the bound.
+    missing : int
+        Rows without a value.
+    below, above : int or None
+        Rows with a value below or above the bounds, which counts as the bound; None where there are no bounds.
     """
 
     name: str
     type: str
     missing: int
-    below: int
-    above: int
+    below: int | None
+    above: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +196,7 @@ class _ColumnCounts:
     def __init__(self, declaration: ColumnDeclaration) -> None:
         self.name = declaration.name
         self._column = declaration.column
-        self._is_instant = declaration.format is not None
+        self._type, self._is_plain = declaration.type, declaration.is_plain_number
         self._missing = self._present = self._below = self._above = 0
         self._lowest, self._highest = np.inf, -np.inf
         self._codes = np.zeros(len(_CODES), np.int64)
@@ -222,7 +225,8 @@ class _ColumnCounts:
 
     def report(self) -> ColumnReport:
         """Return the counts."""
-        return ColumnReport(self.name, str(self._column.type), self._missing, self._below, self._above)
+        outside = (self._below, self._above) if self._column.is_number else (None, None)
+        return ColumnReport(self.name, self._type, self._missing, *outside)
 
     def warn(self) -> list[str]:
         """Return what looks wrong."""
@@ -241,7 +245,7 @@ class _ColumnCounts:
 
     def _warn_codes(self) -> list[str]:
         said: list[str] = []
-        if self._is_instant:
+        if not self._is_plain:
             return said
         for code, count in zip(_CODES, self._codes.tolist(), strict=True):
             lower, upper = self._column.lower, self._column.upper

@@ -4,14 +4,14 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from curator_service.datasets.manifest import ColumnDeclaration
+from curator_service.datasets.columns.base import ColumnDeclaration
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.schemas import render_column
 from curator_service.kit.wire import Answer
 from curator_service.privacy.accountant import PURE, AccountantName
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import Mechanism
-from curator_service.privacy.design import ColumnType, MissingRule
+from curator_service.privacy.design import MissingRule
 from curator_service.privacy.row_maps import ROW_MAPS
 
 
@@ -123,8 +123,8 @@ class DatasetAnswer(Answer):
 
 def _declare(declared: ColumnDeclaration) -> DeclaredNumericColumn | DeclaredLevelsColumn:
     stated = render_column(declared.column) | {"description": declared.description}
-    if declared.column.type is ColumnType.NUMERIC:
-        return DeclaredNumericColumn.model_construct(**stated, whole=declared.whole)
+    if declared.column.is_number:
+        return DeclaredNumericColumn.model_construct(**stated, whole=declared.is_whole)
     return DeclaredLevelsColumn.model_construct(**stated)
 
 

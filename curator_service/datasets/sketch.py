@@ -33,7 +33,7 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import ECB
 
 from curator_service.datasets.pseudonyms import PseudonymArray, Pseudonymiser, number_persons
-from curator_service.privacy.design import Column, ColumnType
+from curator_service.privacy.design import Column
 from curator_service.privacy.lattice import MISSING, STORED_UNIT, StoredArray, center_and_scale
 
 Codes = npt.NDArray[np.uint64]
@@ -105,7 +105,7 @@ def code_stored(column: Column, stored: StoredArray) -> Values:
     What lies at a bound was perhaps beyond it, and is left out. What is left has the code of the raw value, unless the
     lattice of very wide bounds is coarser than the code, or rounding falls on the other side of an edge.
     """
-    if column.type is not ColumnType.NUMERIC:
+    if not column.is_number:
         return code_levels(column.levels, stored)
     center, scale = center_and_scale(column.lower, column.upper)
     inside = np.abs(stored.astype(np.int64)) < STORED_UNIT

@@ -23,7 +23,7 @@ from curator_service.datasets.repository import Change, Dataset
 from curator_service.datasets.snapshot import Storage
 from curator_service.datasets.sources.coding import JOINT, fold_identifier
 from curator_service.ledger.chain.signing import KeyRing, SigningError
-from curator_service.privacy.design import Column, ColumnType
+from curator_service.privacy.design import Column
 from curator_service.privacy.lattice import MISSING, STORED_UNIT, StoredArray, center_and_scale
 
 
@@ -174,7 +174,7 @@ def _take(storage: Storage, folder: str, names: tuple[str, ...], mask: Any) -> d
 
 
 def _decode(column: Column, stored: StoredArray) -> list[Any]:
-    if column.type is not ColumnType.NUMERIC:
+    if not column.is_number:
         return [None if code == MISSING else column.levels[code] for code in stored.tolist()]
     center, scale = center_and_scale(column.lower, column.upper)
     digits = math.floor(math.log10(STORED_UNIT / 2) - math.log10(scale))  # what a stored integer can tell apart

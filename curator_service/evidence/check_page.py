@@ -6,7 +6,7 @@ from functools import cache, partial
 
 from jinja2 import Environment
 
-from curator_service.datasets.manifest import ColumnDeclaration
+from curator_service.datasets.columns.base import ColumnDeclaration
 from curator_service.entries.rules import read_rules
 from curator_service.evidence import words
 from curator_service.evidence.facts import CURATOR, OPERATOR, Entry, Evidence, PermitFacts, ReleaseFacts

@@ -8,7 +8,7 @@ from curator_service.datasets.repository import Dataset
 from curator_service.kinds.features import at, order_features, read_column, read_feature
 from curator_service.kit.problems import RequestInvalid
 from curator_service.privacy.bases import FUNCTIONS_MAX
-from curator_service.privacy.design import Column, ColumnType, Design, Feature, Term, count_terms, make_design
+from curator_service.privacy.design import Column, Design, Feature, Term, count_terms, make_design
 
 TERMS_MAX = 1000
 NAMES_MAX = 500_000
@@ -52,7 +52,7 @@ def read_design(
 
     read_features, read_targets = read("features", features, read_feature), read("targets", targets, read_column)
     for i, target in enumerate(read_targets):
-        if target.type is ColumnType.CATEGORICAL:
+        if target.is_level:
             raise RequestInvalid.at(at_target.format(i), f"the categorical column {target.name!r} cannot be a target")
     ordered, ordered_targets = order_features(read_features, declared), order_features(read_targets, declared)
     counts = [count_terms(feature, drop_first_level=intercept) for feature in ordered]

@@ -10,7 +10,7 @@ from curator_service.datasets.response_models import LevelsColumn, NumericColumn
 from curator_service.datasets.schemas import render_column
 from curator_service.kit.problems import RequestInvalid, escape_pointer
 from curator_service.privacy.bases import Basis, Polynomial, Spline, check_basis
-from curator_service.privacy.design import Column, ColumnType, Curve, Feature, Interaction, columns_of
+from curator_service.privacy.design import Column, Curve, Feature, Interaction, columns_of
 from curator_service.privacy.expressions import DerivedColumn, ExpressionError, derive_column, parse, read_number
 from curator_service.privacy.expressions.elementary import TINY
 from curator_service.privacy.expressions.parse import DEPTH_MAX, OPERATOR_NAMES
@@ -210,7 +210,7 @@ def _curve(value: Any, declared: Mapping[str, Column]) -> Curve:
         column = read_column(arguments[0], declared)
     except ExpressionError as error:
         raise ExpressionError(error.rule, (word, 0, *error.place)) from None
-    if column.type is not ColumnType.NUMERIC:
+    if not column.is_number:
         raise ExpressionError(f"a basis is of a number, and {column.name} is a {column.type}", (word, 0))
     try:
         basis = _basis(word, arguments[1:])
@@ -238,14 +238,14 @@ def _whole(value: object, what: str) -> int:
 
 def _condition(value: object, declared: Mapping[str, Column]) -> Column:
     column = read_column(value, declared)
-    if column.type is not ColumnType.BOOLEAN:
+    if not column.is_truth:
         raise ExpressionError("a condition is asked for: a boolean, or a comparison such as {'less': ['age', 60]}")
     return column
 
 
 def _weight(value: object, declared: Mapping[str, Column]) -> Column:
     column = read_column(value, declared)
-    is_number = column.type is ColumnType.NUMERIC and column.upper - column.lower >= TINY
+    is_number = column.is_number and column.upper - column.lower >= TINY
     if not is_number or column.lower < 0 or column.upper > 1:
         raise ExpressionError(
             f"a weight is a number whose bounds lie between 0 and 1; {column.name} has {column.lower:g} and "

@@ -27,7 +27,7 @@ from curator_service.privacy.lattice import (
 
 
 class ColumnType(StrEnum):
-    """Type of a column."""
+    """What values of a column are, whatever type its manifest declares: these three the proofs know."""
 
     NUMERIC = "numeric"
     CATEGORICAL = "categorical"
@@ -66,6 +66,28 @@ class Column:
     upper: float = 1.0
     levels: tuple[str, ...] = ()
     unit: str | None = None
+
+    @classmethod
+    def number(
+        cls, name: str, lower: float = 0.0, upper: float = 1.0, missing: MissingRule = MissingRule.OMIT
+    ) -> "Column":
+        """Return a column of numbers without a unit."""
+        return cls(name, ColumnType.NUMERIC, missing, lower, upper)
+
+    @property
+    def is_number(self) -> bool:
+        """Whether its values are numbers between the bounds."""
+        return self.type is ColumnType.NUMERIC
+
+    @property
+    def is_level(self) -> bool:
+        """Whether its values are levels, none of which is a number."""
+        return self.type is ColumnType.CATEGORICAL
+
+    @property
+    def is_truth(self) -> bool:
+        """Whether its values are false and true, which are 0 and 1 wherever a number is asked for."""
+        return self.type is ColumnType.BOOLEAN
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -182,7 +204,7 @@ CONSTANT = Term("(constant)", TermKind.CONSTANT, group=(TermKind.CONSTANT, ""))
 
 
 def _value_term(column: Column) -> Term:
-    if column.type is ColumnType.BOOLEAN:
+    if column.is_truth:
         return Term(column.name, TermKind.BOOLEAN, (TermKind.BOOLEAN, column.name), column.name)
     center, scale = center_and_scale(column.lower, column.upper)
     group = (TermKind.NUMERIC, column.name)
@@ -220,7 +242,7 @@ def count_terms(feature: Feature, *, drop_first_level: bool) -> int:
 
 
 def _column_terms(column: Column, *, drop_first_level: bool) -> tuple[Term, ...]:
-    categorical = column.type is ColumnType.CATEGORICAL
+    categorical = column.is_level
     one_hot = (TermKind.LEVEL, column.name)
     if categorical:
         terms = tuple(
@@ -296,7 +318,7 @@ def target_term(column: Column) -> Term:
     ValueError
         If the column is a category: it has no single number to predict.
     """
-    if column.type is ColumnType.CATEGORICAL:
+    if column.is_level:
         raise ValueError(f"the categorical column {column.name!r} cannot be a target")
     return _value_term(column)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from curator_service.privacy.design import Column, ColumnType
+from curator_service.privacy.design import Column
 from curator_service.privacy.lattice import MISSING, STORED_UNIT, FlagArray, RowArray, StoredArray, center_and_scale
 
 
@@ -31,7 +31,7 @@ class Selection:
 
     def __post_init__(self) -> None:
         """Hold both against what they are for."""
-        assert self.where is None or self.where.type is ColumnType.BOOLEAN
+        assert self.where is None or self.where.is_truth
         assert self.weight is None or 0 <= self.weight.lower < self.weight.upper <= 1
 
     def __bool__(self) -> bool:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from analyst_client.arrays import FloatArray
 from analyst_client.schema.columns import Column, DerivedColumn, Term, stored_columns
+from analyst_client.schema.row_maps import row_map_named
 from analyst_client.terms.values import Values, basis_values, evaluate
 
 AnyArray = NDArray[Any]
@@ -107,12 +108,13 @@ def map_rows(matrix: FloatArray, terms: Sequence[Term], row_map: str | None) -> 
     ``"unit"``: the terms beside the constant over their norm. ``"unit_xy"``: the target was divided too, so the
     constant stands for the norm. Other maps weight rows, and change nothing here.
     """
-    if row_map not in {"unit", "unit_xy"}:
+    mapped_by = row_map_named(row_map)
+    if not mapped_by.divides_terms:
         return matrix
     mapped = matrix.copy()
     beside = np.array([term.kind != "constant" for term in terms])
     norm = np.linalg.norm(matrix[:, beside], axis=1, keepdims=True)
-    if row_map == "unit":
+    if not mapped_by.divides_targets:
         mapped[:, beside] /= np.where(norm == 0.0, 1.0, norm)
     else:
         mapped[:, ~beside] *= norm

@@ -25,6 +25,7 @@ from analyst_client.schema.columns import (
     term_json,
     terms_of,
 )
+from analyst_client.schema.row_maps import RowMap, row_map_named
 from analyst_client.terms.expression import col
 
 
@@ -105,10 +106,20 @@ class MadeHere(NoisyStatistics, PublishedAnswer):
     kind = KIND
 
     @property
+    def rows_asked(self) -> Mapping[str, Any]:
+        """The row map as on the wire; empty where rows were not mapped."""
+        rows = self.request.get("rows")
+        return rows if isinstance(rows, dict) else {}
+
+    @property
     def row_map(self) -> str | None:
         """Row map of the curator: ``"box"``, ``"ball"``, ``"unit"``, ``"unit_xy"`` or ``"linear"``, or None."""
-        rows = self.request.get("rows")
-        return rows.get("map") if isinstance(rows, dict) else None
+        return self.rows_asked.get("map")
+
+    @property
+    def mapped_by(self) -> RowMap:
+        """Facts of the row map."""
+        return row_map_named(self.row_map)
 
     @classmethod
     def from_arrays(
@@ -264,8 +275,8 @@ class MadeHere(NoisyStatistics, PublishedAnswer):
         values = np.column_stack(
             [code_target(frame, term, columns, clip) for term, clip in zip(targets, clipped, strict=True)]
         )
-        if row_map == "unit_xy":
-            raise ValueError("rows mapped by 'unit_xy' are not made here: the target would have to be divided too")
+        if row_map_named(row_map).divides_targets:
+            raise ValueError(f"rows mapped by {row_map!r} are not made here: the target would have to be divided too")
         known = ~np.isnan(np.column_stack([rows, values])).any(axis=1)
         if not known.any():
             raise ValueError("no row is complete")
@@ -283,7 +294,9 @@ class MadeHere(NoisyStatistics, PublishedAnswer):
         return cls._read_own(
             coded,
             dataset=dataset,
-            request=request | {"public": True} | ({"rows": {"map": row_map}} if row_map == "unit" else {}),
+            request=request
+            | {"public": True}
+            | ({"rows": {"map": row_map}} if row_map_named(row_map).divides_terms else {}),
             statistics=statistics,
             noise=uniform_noise(0.0, set(statistics)),
         )

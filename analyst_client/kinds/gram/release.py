@@ -15,7 +15,7 @@ from analyst_client.kinds.gram.exports.programs import Package, find_package, wr
 from analyst_client.kinds.gram.local import MadeHere
 from analyst_client.kinds.gram.quote import show_noise
 from analyst_client.kinds.gram.row_lengths import describe_choice
-from analyst_client.kinds.gram.rows import LINEAR, asked_combinations
+from analyst_client.kinds.gram.rows import asked_combinations
 from analyst_client.kinds.gram.saving import unwrap, unwrap_steps, wrap, wrap_steps
 from analyst_client.kinds.gram.selection import find_part, select_statistics
 from analyst_client.kinds.score.release import ScoreRelease
@@ -23,7 +23,7 @@ from analyst_client.ledger.files import replace_file
 from analyst_client.schema.amounts import write_cost
 from analyst_client.schema.quotes import write_expression
 from analyst_client.schema.reading import LOCAL
-from analyst_client.schema.wire import Fields, as_float, parse_json
+from analyst_client.schema.wire import Fields, parse_json
 from analyst_client.terms.expression import Expression
 from analyst_client.terms.matching import match_features, name_of
 
@@ -67,9 +67,7 @@ class Release(MadeHere):
     @property
     def norm(self) -> float | None:
         """The norm R that longer rows were shrunk to under ``"ball"``, in scaled units; None under another row map."""
-        rows = self.request.get("rows")
-        norm = rows.get("norm") if isinstance(rows, dict) and rows.get("map") == "ball" else None
-        return as_float(norm) if isinstance(norm, int | float) else None
+        return self.mapped_by.norm(self.rows_asked)
 
     @property
     def longest_squared(self) -> int:
@@ -85,21 +83,14 @@ class Release(MadeHere):
 
         Under ``"linear"`` a row whose combinations are longer than 1 counts for less.
         """
-        if self.row_map == LINEAR:
-            return True
-        return self.row_map == "ball" and (self.norm is None or self.norm**2 < self.longest_squared)
+        return self.mapped_by.shrinks(self.rows_asked, self.longest_squared)
 
     @property
     def weighting(self) -> str | None:
         """Weighting of rows, as a clause; None where each row counts for 1, so that sums are of people."""
         found = [f"rows count by {write_expression(self.request['weight'])}"] if "weight" in self.request else []
-        if self.row_map in {"unit", "unit_xy"}:
-            found.append("rows are divided by their norm")
-        elif self.row_map == LINEAR:
-            found.append("rows whose combinations are longer than 1 count for less")
-        elif self.weights_rows:
-            longer = "" if self.norm is None else f" than {number(self.norm)} in scaled units, the constant included,"
-            found.append(f"rows longer{longer} count for less" if longer else "long rows count for less")
+        if (self.weights_rows or self.mapped_by.divides_terms) and (clause := self.mapped_by.clause(self.rows_asked)):
+            found.append(clause)
         return " and ".join(found) or None
 
     @property

@@ -11,6 +11,7 @@ from analyst_client.kinds.gram.coding import order_terms
 from analyst_client.kinds.gram.quote import Noise
 from analyst_client.kinds.gram.statistics import NoisyStatistics
 from analyst_client.schema.columns import stored_columns
+from analyst_client.schema.row_maps import row_map_named
 
 
 class Part(NamedTuple):
@@ -58,10 +59,10 @@ def find_part(
             several = "of several terms" if column is None else "declared with missing = indicator"
             kind = "categorical" if column is not None and column.type == "categorical" else several
             raise ValueError(f"{name!r} is {kind}, so it cannot become a target: ask the curator for it")
-    if row_map in {"unit", "unit_xy"} and (moved or set(features) != set(whole.feature_names)):
+    if row_map_named(row_map).divides_terms and (moved or set(features) != set(whole.feature_names)):
         raise ValueError(
-            f"rows mapped by {row_map!r} were divided by the norm of all features, so a part of them is no "
-            "model of its own: ask the curator for it"
+            f"{row_map_named(row_map).division}, which is of all features, so a part of them is no model of its own: "
+            "ask the curator for it"
         )
     if whole.combined and (moved or set(features) != set(whole.feature_names)):
         raise ValueError(

@@ -9,13 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from curator_service.datasets.engines.base import RowKernel
 from curator_service.datasets.engines.numpy import tile_rows
 from curator_service.datasets.manifest import Manifest
-from curator_service.privacy.design import Column, ColumnType
-from curator_service.privacy.lattice import MISSING, IntArray, StoredArray, to_stored
+from curator_service.privacy.lattice import IntArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +40,7 @@ class ClusterRows:
         """Check it."""
         if self.manifest.subject is not None:
             raise ValueError("which rows of a person count is decided at registration: declare no subject in a cluster")
-        if any(column.other is not None for column in self.manifest.columns):
+        if any(column.takes_any_word for column in self.manifest.columns):
             raise ValueError("other words are told at registration: declare no `other` in a cluster")
 
     def check_type(self, name: str, found: pa.DataType) -> None:
@@ -53,44 +51,9 @@ class ClusterRows:
         ValueError
             Naming column, type and the types that would do.
         """
-        wanted = _TYPES[self.manifest.by_name[name].type]
+        wanted = self.manifest.declared[name].raw_types
         if not any(is_one(found) for is_one in wanted.values()):
             raise ValueError(f"{self.path}: the column {name!r} is of type {found}, and must be {' or '.join(wanted)}")
-
-
-_TYPES = {
-    ColumnType.NUMERIC: {
-        "integer": pa.types.is_integer,
-        "floating": pa.types.is_floating,
-        "decimal": pa.types.is_decimal,
-    },
-    ColumnType.CATEGORICAL: {"string": pa.types.is_string},
-    ColumnType.BOOLEAN: {"boolean": pa.types.is_boolean, "string": pa.types.is_string},
-}
-
-
-def store_values(column: Column, values: pa.Array) -> StoredArray:
-    """Cut raw values to the stored lattice: infinities to a bound, words that are no level to no level.
-
-    Parameters
-    ----------
-    values : Array
-        Of a type that `ClusterRows.check_type` takes.
-
-    Returns
-    -------
-    ndarray of int32, shape (n,)
-    """
-    if column.type is ColumnType.NUMERIC:
-        numbers = pc.fill_null(pc.cast(values, pa.float64(), safe=False), float("nan"))
-        return to_stored(numbers.to_numpy(zero_copy_only=False), column.lower, column.upper)
-    if pa.types.is_boolean(values.type):
-        values = pc.if_else(values, column.levels[1], column.levels[0])
-    words = pc.utf8_trim_whitespace(values)
-    codes = {level: code for code, level in enumerate(column.levels)}
-    if column.type is ColumnType.BOOLEAN and column.levels == ("false", "true"):
-        codes, words = codes | {"0": 0, "1": 1}, pc.utf8_lower(words)
-    return np.array([codes.get(word, -1) if word else MISSING for word in words.to_pylist()], dtype=np.int32)
 
 
 def sum_batches(kernel: RowKernel, manifest: Manifest, batches: Iterable[pa.RecordBatch]) -> IntArray:
@@ -113,7 +76,7 @@ def sum_batches(kernel: RowKernel, manifest: Manifest, batches: Iterable[pa.Reco
     for batch in batches:
         for start in range(0, batch.num_rows, size):
             tile = batch.slice(start, size)
-            stored = {name: store_values(manifest.by_name[name], tile.column(name)) for name in kernel.columns}
+            stored = {name: manifest.declared[name].store(tile.column(name)) for name in kernel.columns}
             mapped = np.empty((tile.num_rows, kernel.width), dtype=np.float64, order="F")
             kernel.map(stored, np.ones(tile.num_rows, dtype=np.bool_), mapped)
             total += np.concatenate([[tile.num_rows], kernel.sum(mapped).ravel()])

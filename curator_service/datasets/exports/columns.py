@@ -1,7 +1,7 @@
 """Columns in the words of a catalogue."""
 
-from curator_service.datasets.manifest import ColumnDeclaration
-from curator_service.privacy.design import ColumnType, MissingRule
+from curator_service.datasets.columns.base import ColumnDeclaration
+from curator_service.privacy.design import MissingRule
 
 _MISSING = {
     MissingRule.OMIT: "May be missing: the row then counts for nothing that asks this column",
@@ -13,11 +13,6 @@ _MISSING = {
 
 def describe_column(declared: ColumnDeclaration) -> str:
     """Return a column's description, its public range with the unit, and what a missing value means, as sentences."""
-    column = declared.column
-    if column.type is ColumnType.NUMERIC:
-        unit = f" {column.unit}" if column.unit else ""
-        public = f"From {column.lower:g} to {column.upper:g}{unit}; values beyond count as the bound"
-    else:
-        public = f"One of: {', '.join(column.levels)}"
     described = declared.description.strip().rstrip(".")
-    return " ".join(f"{sentence}." for sentence in (described, public, _MISSING[column.missing]) if sentence)
+    sentences = (described, declared.public_range, _MISSING[declared.missing])
+    return " ".join(f"{sentence}." for sentence in sentences if sentence)

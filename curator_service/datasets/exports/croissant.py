@@ -7,10 +7,9 @@ address, and without a digest: one would let anybody test guesses of them.
 from typing import Any
 
 from curator_service.datasets.catalogue import Organisation
+from curator_service.datasets.columns.base import ColumnDeclaration
 from curator_service.datasets.exports.columns import describe_column
 from curator_service.datasets.exports.required import Description, check_complete
-from curator_service.datasets.manifest import ColumnDeclaration
-from curator_service.privacy.design import ColumnType
 
 _REQUIRED = ("description", "identifier", "title", "issued", "access_url", "licence", "publisher")
 _CONTEXT = {
@@ -53,7 +52,6 @@ _CONTEXT = {
 }
 """The context that Croissant recommends."""
 _FILES = "held-by-the-curator"
-_DATATYPES = {ColumnType.NUMERIC: "sc:Float", ColumnType.CATEGORICAL: "sc:Text", ColumnType.BOOLEAN: "sc:Boolean"}
 
 
 def render_croissant(description: Description) -> dict[str, Any]:
@@ -104,7 +102,7 @@ def render_croissant(description: Description) -> dict[str, Any]:
                 "description": "The columns of which statistics may be asked. The rows are never handed out.",
                 "field": [_field(declared) for declared in manifest.columns],
             },
-            *(_levels(declared) for declared in manifest.columns if declared.type is ColumnType.CATEGORICAL),
+            *(_levels(declared) for declared in manifest.columns if declared.column.is_level),
         ],
     }
 
@@ -120,10 +118,10 @@ def _field(declared: ColumnDeclaration) -> dict[str, Any]:
         "@id": f"rows/{declared.name}",
         "name": declared.name,
         "description": describe_column(declared),
-        "dataType": _DATATYPES[declared.type],
+        "dataType": declared.croissant,
         "source": {"fileSet": {"@id": _FILES}, "extract": {"column": declared.name}},
     }
-    if declared.type is ColumnType.CATEGORICAL:
+    if declared.column.is_level:
         field["references"] = {"field": {"@id": f"levels/{declared.name}/name"}}
     return field
 
@@ -137,5 +135,5 @@ def _levels(declared: ColumnDeclaration) -> dict[str, Any]:
         "dataType": "sc:Enumeration",
         "key": {"@id": f"{name}/name"},
         "field": [{"@type": "cr:Field", "@id": f"{name}/name", "name": "name", "dataType": "sc:Text"}],
-        "data": [{f"{name}/name": level} for level in declared.levels],
+        "data": [{f"{name}/name": level} for level in declared.column.levels],
     }

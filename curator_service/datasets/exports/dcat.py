@@ -11,7 +11,6 @@ from curator_service.datasets.catalogue import Organisation, Period
 from curator_service.datasets.exports.columns import describe_column
 from curator_service.datasets.exports.required import Description, check_complete
 from curator_service.datasets.manifest import Manifest
-from curator_service.privacy.design import ColumnType
 
 _REQUIRED = (
     "description", "identifier", "title", "keywords", "provenance", "health_categories", "access_url", "contact",
@@ -35,7 +34,6 @@ _CONTEXT = {
     "vcard": "http://www.w3.org/2006/vcard/ns#",
     "xsd": "http://www.w3.org/2001/XMLSchema#",
 }
-_DATATYPES = {ColumnType.NUMERIC: "double", ColumnType.CATEGORICAL: "string", ColumnType.BOOLEAN: "boolean"}
 _ROUTE = (
     "No file of rows is published. Whoever is granted access asks a trusted curator for statistics with calibrated "
     "noise, charged to the privacy budget of the people whom the dataset is about. Access is asked for at the address "
@@ -175,7 +173,7 @@ def _variables(address: str, manifest: Manifest) -> dict[str, Any]:
             "@type": "csvw:Column",
             "csvw:name": declared.name,
             "csvw:title": declared.name,
-            "csvw:datatype": _DATATYPES[declared.type],
+            "csvw:datatype": declared.xsd,
             "dct:description": describe_column(declared),
         }
         for declared in manifest.columns

@@ -9,7 +9,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StringConstraints, model_validator
 
-from curator_service.datasets.manifest import COLUMNS_MAX, Name, Text, load_toml
+from curator_service.datasets.columns.texts import Name, Text
+from curator_service.datasets.manifest import COLUMNS_MAX, load_toml
 from curator_service.kit.names import NAME_PATTERN
 from curator_service.privacy.sums import ROW_CAPACITY_MAX
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
+from curator_service.datasets.columns.arrays import blank, parse_numbers
 from curator_service.datasets.manifest import CsvOptions, Manifest
 from curator_service.datasets.sources import base
 from curator_service.datasets.sources.base import (
@@ -33,9 +34,7 @@ from curator_service.datasets.sources.base import (
     read_ahead,
     to_array,
 )
-from curator_service.datasets.sources.coding import blank, parse_numbers
 from curator_service.datasets.sources.streams import Changed, Digested, DigestedFile, SoundLines, Unpacked
-from curator_service.privacy.design import ColumnType
 from curator_service.privacy.sums import ROW_CAPACITY_MAX
 
 _T = TypeVar("_T")
@@ -418,9 +417,7 @@ class _FastReader:
         return {
             name: pa.float64()
             for name, column in zip(declared, self._manifest.columns, strict=True)
-            if column.type is ColumnType.NUMERIC
-            and not column.format
-            and column.missing_values in {None, self._manifest.missing_values}
+            if column.is_plain_number and column.missing_values in {None, self._manifest.missing_values}
         }
 
     def _parse_as(self, block: bytes, types: dict[str, pa.DataType]) -> pa.Table | None:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from curator_service.datasets.columns.arrays import name_type
 from curator_service.datasets.manifest import Manifest
 from curator_service.datasets.sources import base
 from curator_service.datasets.sources.base import (
@@ -27,7 +28,6 @@ from curator_service.datasets.sources.base import (
     read_ahead,
     to_array,
 )
-from curator_service.datasets.sources.coding import name_type
 from curator_service.datasets.sources.pages import PagesUnreadable, look_through
 from curator_service.kit.files import open_regular
 

@@ -19,9 +19,9 @@ from curator_service.kinds.items import ItemsKind, ItemsPlan
 from curator_service.kit.problems import RequestInvalid
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import Mechanism
-from curator_service.privacy.design import Column, ColumnType
+from curator_service.privacy.design import Column
 
-_TWENTY_BINS = Axis.of(Column("x", ColumnType.NUMERIC), AxisRequest(column="x", bins=20))
+_TWENTY_BINS = Axis.of(Column.number("x"), AxisRequest(column="x", bins=20))
 
 
 class Counts(ItemsKind[CountsRequest, Table, CountsListing]):

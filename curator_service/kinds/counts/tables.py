@@ -12,7 +12,7 @@ import numpy as np
 from curator_service.kinds.counts.schema import AxisRequest
 from curator_service.kinds.features import read_column, state_feature
 from curator_service.privacy.bins import cut_points, equal_edges, find_bins
-from curator_service.privacy.design import Column, ColumnType, MissingRule
+from curator_service.privacy.design import Column, MissingRule
 from curator_service.privacy.lattice import MISSING, IntArray, StoredArray
 
 
@@ -27,7 +27,7 @@ class Axis:
     @classmethod
     def of(cls, column: Column, asked: AxisRequest) -> "Axis":
         """Return what an axis means. Raise `ValueError`, naming the rule, where it means nothing."""
-        numeric = column.type is ColumnType.NUMERIC
+        numeric = column.is_number
         if numeric != ((asked.edges is None) != (asked.bins is None)) or (not numeric and asked.edges is not None):
             rule = "needs either edges or bins" if numeric else "has its levels as cells: leave out edges and bins"
             raise ValueError(f"the {column.type} column {column.name!r} {rule}")

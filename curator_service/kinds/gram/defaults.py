@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from curator_service.privacy.design import Design
+from curator_service.privacy.row_maps import small_norm
 
 SMALL_BELOW = 120
 """Rows for each unit of variance of the noise in an entry of Xᵀy. Each row adds 1/120 to the entry's sampling variance
@@ -28,16 +29,14 @@ def default_row_maps(design: Design) -> tuple[dict[str, Any], ...]:
 
     Examples
     --------
-    >>> from curator_service.privacy.design import Column, ColumnType, make_design
-    >>> columns = tuple(Column(name, ColumnType.NUMERIC, lower=0, upper=1) for name in "abcdefg")
+    >>> from curator_service.privacy.design import Column, make_design
+    >>> columns = tuple(Column.number(name) for name in "abcdefg")
     >>> [rows.get("norm", rows["map"]) for rows in default_row_maps(make_design(columns, (), intercept=True))]
     [1.3038404810405297, 2.449489742783178, 'box']
     """
-    longest = design.group_count
-    beside = len(design.terms) - int(design.has_constant)
-    small = min(1 + beside / 10, longest)
-    wide = max(small, WIDE_SHARE * longest)
-    return {"map": "ball", "norm": math.sqrt(small)}, {"map": "ball", "norm": math.sqrt(wide)}, {"map": "box"}
+    small = small_norm(design)
+    wide = max(small, math.sqrt(WIDE_SHARE * design.group_count))
+    return {"map": "ball", "norm": small}, {"map": "ball", "norm": wide}, {"map": "box"}
 
 
 def choose_row_map(

@@ -6,6 +6,7 @@ from typing import Any
 
 from curator_service.kinds.gram.listing import GramListing
 from curator_service.kinds.gram.statistics import Statistic
+from curator_service.privacy.row_maps import make_row_map
 
 _NAMED_MAX = 5
 
@@ -57,11 +58,8 @@ def _in_rows(stored: GramListing, asked: GramListing) -> Iterator[str]:
     here, there = stored.request["rows"], asked.request["rows"]
     if here["map"] != there["map"]:
         yield f"its rows were mapped by {here['map']}, not by {there['map']}"
-    elif here["map"] == "linear" and here != there:
-        yield "its rows were combined with other weights"
     elif here != there:
-        own, other = _numbers(here, there)
-        yield f"its rows were shrunk into a ball of {own}, not {other}"
+        yield f"its rows were mapped by {here['map']} with {_other_members(here, there)}"
     if here["map"] == there["map"] and not _is_weighted_alike(stored, asked):
         yield "its rows were weighted by other terms"
     for word, own, other in zip(("rows", "weights"), stored.selection_texts, asked.selection_texts, strict=True):
@@ -74,14 +72,13 @@ def _in_rows(stored: GramListing, asked: GramListing) -> Iterator[str]:
 
 
 def _is_weighted_alike(stored: GramListing, asked: GramListing) -> bool:
-    """Tell whether the same terms decide the weight of a row, under one map; `unit` leaves the constant out."""
-    match asked.request["rows"]["map"]:
-        case "box":
-            return True
-        case "unit" | "unit_xy":
-            return stored.features == asked.features and stored.has_terms_of(asked)
-        case _:
-            return stored.has_the_terms_of(asked)
+    """Tell whether the same terms decide the weight of a row, under one map."""
+    row_map = make_row_map(asked.request["rows"])
+    if not row_map.weighs_terms:
+        return True
+    if row_map.weighs_constant:
+        return stored.has_the_terms_of(asked)
+    return stored.features == asked.features and stored.has_terms_of(asked)
 
 
 def _in_statistics(stored: GramListing, asked: GramListing) -> Iterator[str]:
@@ -138,11 +135,19 @@ def _loudness(held: Mapping[str, float], wanted: Mapping[str, float]) -> str:
     return f"its noise is {' and '.join(said)}" if said else ""
 
 
+def _other_members(here: Mapping[str, Any], there: Mapping[str, Any]) -> str:
+    """Return what is different in two statements of one row map: numbers as they are, and the names of the rest."""
+    unlike = [name for name in here if here[name] != there[name]]
+    if all(isinstance(here[name], int | float) for name in unlike):
+        return "{}, not {}".format(*_numbers({n: here[n] for n in unlike}, {n: there[n] for n in unlike}))
+    return f"another {_names(unlike)}"
+
+
 def _numbers(here: Mapping[str, Any], there: Mapping[str, Any]) -> tuple[str, str]:
     """Return two groups of named numbers as text, in as many digits as tell them apart."""
 
     def said(members: Mapping[str, Any], digits: str) -> str:
-        return " and ".join(f"{name} {float(value):{digits}}" for name, value in members.items() if name != "map")
+        return " and ".join(f"{name} {float(value):{digits}}" for name, value in members.items())
 
     short = said(here, ".6g"), said(there, ".6g")
     return short if short[0] != short[1] else (said(here, ""), said(there, ""))

@@ -11,9 +11,7 @@ from curator_service.datasets.engines.numpy import tile_rows
 from curator_service.kinds.gram.statistics import Statistic
 from curator_service.privacy.design import (
     Column,
-    ColumnType,
     Design,
-    MissingRule,
     Term,
     TermKind,
     code_rows,
@@ -106,7 +104,7 @@ def work_of(term: Term) -> int:
 
 def typical_kernel(width: int) -> GramKernel:
     """Return the kernel of a request of so many numbers: a constant, features and a target, in a ball."""
-    columns = [Column(f"x{i}", ColumnType.NUMERIC, MissingRule.OMIT, -1.0, 1.0) for i in range(width - 1)]
+    columns = [Column.number(f"x{i}", -1.0, 1.0) for i in range(width - 1)]
     return GramKernel(make_design(tuple(columns[:-1]), (columns[-1],), intercept=True), Ball.of_norm(1.5))
 
 

@@ -1,6 +1,5 @@
 """The kind ``gram``: noisy sufficient statistics, one release for every regression on its columns."""
 
-import math
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -29,7 +28,7 @@ from curator_service.privacy.design import Column, Design, Feature, combine_term
 from curator_service.privacy.lattice import IntArray
 from curator_service.privacy.mechanism import noise_sd
 from curator_service.privacy.parts import Part
-from curator_service.privacy.row_maps import BallRows, LinearRows, RowMap, make_row_map
+from curator_service.privacy.row_maps import LinearRows, RowMap, RowsInvalidError, make_row_map
 from curator_service.privacy.sums import INT64_CAPACITY_MAX
 
 PASS_WORK_MAX = 1_000_000_000_000
@@ -166,8 +165,8 @@ def _rows(dataset: Dataset, request: GramRequest, design: Design) -> dict[str, A
     """Return the row map as the canonical request states it, with defaults filled in."""
     if design.combinations is not None:
         return {"map": "linear", **state_combinations(design.combinations, design.combined)}
-    small = default_row_maps(design)[0]
     if request.rows is None:
+        small = default_row_maps(design)[0]
         plan = _plan(dataset, request, design, make_row_map(small), request.price.price)
         return choose_row_map(
             design,
@@ -175,16 +174,10 @@ def _rows(dataset: Dataset, request: GramRequest, design: Design) -> dict[str, A
             expected_rows=request.expected_rows,
             row_capacity=dataset.manifest.row_capacity,
         )
-    if not isinstance(request.rows, BallRows):
-        return {"map": request.rows.map}
-    if request.rows.norm is None:
-        return small
-    widest = math.sqrt(design.group_count)
-    if request.rows.norm > widest:
-        raise RequestInvalid.at(
-            "/rows/norm", f"no row of these features is longer than {widest:.6g}: ask for less, or for the box map"
-        )
-    return {"map": "ball", "norm": request.rows.norm}
+    try:
+        return request.rows.fill(design).model_dump()
+    except RowsInvalidError as error:
+        raise RequestInvalid.at(f"/rows/{error.member}", str(error)) from None
 
 
 def _state_noise(parts: tuple[Part, ...]) -> dict[str, float]:

@@ -27,7 +27,7 @@ from curator_service.privacy.conversions import exact, round_down
 from curator_service.privacy.design import DESIGNS_BYTES, Design, bytes_of_design
 from curator_service.privacy.mechanism import Output
 from curator_service.privacy.parts import GaussianPart, Part
-from curator_service.privacy.row_maps import Box, RowMap
+from curator_service.privacy.row_maps import RowMap
 from curator_service.privacy.selection import EVERY_ROW, Selection
 
 LAMBDA_MIN_SHARE = Fraction(1, 20)
@@ -94,7 +94,7 @@ class _SensitivityInputs:
 
     @property
     def is_box(self) -> bool:
-        return isinstance(self.row_map, Box)
+        return self.row_map.bounds_entries
 
     def copies(self, statistic: Statistic) -> int:
         return len(self.design.targets) if statistic in {Statistic.XTY, Statistic.YTY} else 1

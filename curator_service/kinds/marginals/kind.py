@@ -25,11 +25,11 @@ from curator_service.kinds.marginals.sensitivity import marginal_l1, marginal_l2
 from curator_service.kit.problems import RequestInvalid
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import Mechanism
-from curator_service.privacy.design import Column, ColumnType
+from curator_service.privacy.design import Column
 
 """What a column takes of an answer beside its numbers, and how often its name or its expression stands there."""
 
-_X = (Column("x", ColumnType.NUMERIC),)
+_X = (Column.number("x"),)
 
 
 class Marginals(ItemsKind[MarginalsRequest, Marginal, MarginalsListing]):
@@ -87,7 +87,7 @@ def _read(dataset: Dataset, asked: MarginalRequest, place: str) -> Marginal:
     for j, named in enumerate(asked.columns):
         at_column = f"{place}/columns/{j}"
         column = at(at_column, partial(read_column, named, declared))
-        if column.type is not ColumnType.NUMERIC:
+        if not column.is_number:
             rule = f"the {column.type} column {column.name!r} has no numbers: ask for counts of its levels"
             raise RequestInvalid.at(at_column, rule)
         if column.name in columns:

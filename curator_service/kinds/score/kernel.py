@@ -14,9 +14,7 @@ from curator_service.privacy.combinations import LONGEST, Combinations
 from curator_service.privacy.design import (
     CONSTANT,
     Column,
-    ColumnType,
     Design,
-    MissingRule,
     Term,
     code_rows,
     make_design,
@@ -154,7 +152,7 @@ class ScoreKernel:
 
 def typical_kernel(width: int) -> ScoreKernel:
     """Return the kernel of a request of so many terms, and as many directions."""
-    columns = [Column(f"x{i}", ColumnType.NUMERIC, MissingRule.OMIT, -1.0, 1.0) for i in range(width)]
+    columns = [Column.number(f"x{i}", -1.0, 1.0) for i in range(width)]
     design = make_design(tuple(columns[:-1]), (columns[-1],), intercept=True)
     weights = tuple(tuple(int(i == j) for j in range(width)) for i in range(width))
     coefficients = Combinations(((1,),) * width, 4)

@@ -30,7 +30,7 @@ from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.allocation import DISTRIBUTIONS, Allocation, Bound, allocate
 from curator_service.privacy.bases import TABLE_S
 from curator_service.privacy.calibration import Mechanism
-from curator_service.privacy.design import ColumnType, Design
+from curator_service.privacy.design import Design
 from curator_service.privacy.expressions.elementary import TINY
 from curator_service.privacy.expressions.operators import LARGEST
 from curator_service.privacy.losses import DIGESTS, Loss, links_are_known
@@ -167,10 +167,10 @@ class Score(ReleaseKind[ScoreRequest, ScorePlan, ScoreListing]):
 def _check_target(request: ScoreRequest, design: Design) -> None:
     (target,) = (column for column in design.sources if column.name == design.targets[0].name)
     match request.loss:
-        case Loss.LOGISTIC if target.type is not ColumnType.BOOLEAN:
+        case Loss.LOGISTIC if not target.is_truth:
             rule = f"the logistic loss is of a boolean, and {target.name!r} is a number"
             raise RequestInvalid.at("/target", f"{rule}; a comparison such as {{'less': [{target.name!r}, 1]}} is one")
-        case Loss.POISSON if target.type is ColumnType.BOOLEAN:
+        case Loss.POISSON if target.is_truth:
             raise RequestInvalid.at("/target", f"Poisson's loss is of counts, and {target.name!r} is a boolean")
         case Loss.POISSON if target.lower < 0:
             rule = f"Poisson's loss is of counts, and {target.name!r} may be {target.lower:g}"

@@ -39,7 +39,7 @@ class DerivedColumn(Column):
         """The one column that makes it missing, where it is missing exactly then."""
         decisive = dict.fromkeys(leaf.column for leaf in _decisive(self.expression))
         able = [column for column in decisive if column.missing is not MissingRule.COMPLETE]
-        plain = self.type is not ColumnType.CATEGORICAL and not _is_decided_by_one(self.expression)
+        plain = not self.is_level and not _is_decided_by_one(self.expression)
         return able[0] if len(able) == 1 and plain else self
 
     @property
@@ -54,7 +54,7 @@ class DerivedColumn(Column):
             block = {name: stored[name][start : start + BLOCK_ROWS] for name in self.reads}
             part = found[start : start + BLOCK_ROWS]
             values = evaluate(self.expression, block, len(part))
-            if self.type is ColumnType.NUMERIC:
+            if self.is_number:
                 whole = to_stored(values.numbers, self.lower, self.upper)
             else:
                 whole = values.numbers.astype(np.int32)

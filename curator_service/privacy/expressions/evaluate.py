@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from curator_service.privacy.design import Column, ColumnType
+from curator_service.privacy.design import Column
 from curator_service.privacy.expressions.elementary import Floats, flush
 from curator_service.privacy.expressions.errors import ExpressionError
 from curator_service.privacy.expressions.operators import LARGEST, OPERATORS, TRUTH_BOUNDS, Interval
@@ -53,7 +53,7 @@ def bounds_of(tree: Expression) -> Interval:
         case Literal(value):
             return value, value
         case Leaf(column):
-            return (column.lower, column.upper) if column.type is ColumnType.NUMERIC else TRUTH_BOUNDS
+            return (column.lower, column.upper) if column.is_number else TRUTH_BOUNDS
         case Call(operator) if operator in OPERATORS:
             lower, upper = OPERATORS[operator].bounds([bounds_of(a) for a in tree.arguments], tree.parameters)
             if max(-lower, upper) > LARGEST:
@@ -136,8 +136,8 @@ _DECIDES: Mapping[str, float] = {"and": 0.0, "or": 1.0}
 
 
 def _read(column: Column, stored: StoredArray) -> Values:
-    if column.type is not ColumnType.NUMERIC:
-        last = 1 if column.type is ColumnType.BOOLEAN else len(column.levels) - 1
+    if not column.is_number:
+        last = 1 if column.is_truth else len(column.levels) - 1
         codes = np.clip(stored, 0, last)
         # What is no level of a cluster's column is not another one, as it is none in a one-hot coding.
         return Values(codes.astype(np.float64), codes == stored)

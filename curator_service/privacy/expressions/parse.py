@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from curator_service.privacy.design import Column, ColumnType
+from curator_service.privacy.design import Column
 from curator_service.privacy.expressions.elementary import TINY
 from curator_service.privacy.expressions.errors import ExpressionError
 from curator_service.privacy.expressions.evaluate import bounds_of, levels_of
@@ -62,7 +62,7 @@ class _Parser:
                     f"the dataset declares no column {value[:60]!r}; it has {', '.join(self._columns)}", place
                 )
             column = self._columns[value]
-            if place and column.type is ColumnType.NUMERIC and column.upper / 2 - column.lower / 2 < TINY:
+            if place and column.is_number and column.upper / 2 - column.lower / 2 < TINY:
                 raise ExpressionError(f"the bounds of {value!r} are too near to each other to compute with it", place)
             if place and max(-column.lower, column.upper) > LARGEST:
                 raise ExpressionError(

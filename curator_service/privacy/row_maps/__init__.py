@@ -1,27 +1,73 @@
 """Row maps: how far one row can move a statistic, and what it becomes so that it cannot move it further."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Union
 
-from pydantic import Field
+from pydantic import (
+    Field,
+    GetJsonSchemaHandler,
+    SerializeAsAny,
+    TypeAdapter,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError
 
-from curator_service.privacy.row_maps.ball import Ball, BallRows
-from curator_service.privacy.row_maps.base import RowMap
-from curator_service.privacy.row_maps.box import Box, BoxRows
+from curator_service.privacy.row_maps.base import ROW_MAPS, RowMap, Rows, RowsInvalidError
+from curator_service.privacy.row_maps.box import Box, BoxRows  # isort: split
+
+from curator_service.privacy.row_maps.ball import Ball, BallRows, small_norm  # isort: split
+
+from curator_service.privacy.row_maps.unit import Unit, UnitRows, UnitXY, UnitXYRows  # isort: split
+
 from curator_service.privacy.row_maps.linear import LinearRows
-from curator_service.privacy.row_maps.unit import Unit, UnitRows, UnitXY
 
-__all__ = ["ROW_MAPS", "Ball", "BallRows", "Box", "LinearRows", "RowMap", "RowsModel", "Unit", "UnitXY", "make_row_map"]
+__all__ = [
+    "ROW_MAPS",
+    "Ball",
+    "BallRows",
+    "Box",
+    "BoxRows",
+    "LinearRows",
+    "RowMap",
+    "Rows",
+    "RowsInvalidError",
+    "RowsModel",
+    "Unit",
+    "UnitRows",
+    "UnitXY",
+    "UnitXYRows",
+    "make_row_map",
+    "small_norm",
+]
 
-_UNSIZED: Mapping[str, RowMap] = {"box": Box(), "unit": Unit(), "unit_xy": UnitXY()}
-ROW_MAPS = ("box", "ball", "unit", "unit_xy", "linear")
-"""Their names, as datasets state them."""
-RowsModel = Annotated[BoxRows | BallRows | UnitRows | LinearRows, Field(discriminator="map")]
+
+def _read(value: Any, handler: ValidatorFunctionWrapHandler) -> Rows:
+    """Read a row map by the class of its name."""
+    if isinstance(value, Rows):
+        return value
+    if not isinstance(value, Mapping) or "map" not in value:
+        handler(value)  # which says what is wrong
+    kind = ROW_MAPS.get(value["map"]) if isinstance(value["map"], str) else None
+    if kind is None:
+        raise PydanticCustomError("row_map", "the row map is one of {names}", {"names": ", ".join(ROW_MAPS)})
+    return kind.model_validate(value)
+
+
+class _Described:
+    """Describes row maps as JSON: those that were declared by when the document is made."""
+
+    def __get_pydantic_json_schema__(self, _: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Describe them."""
+        union: Any = Annotated[Union[tuple(ROW_MAPS.values())], Field(discriminator="map")]  # noqa: UP007
+        return handler(TypeAdapter(union).core_schema)
+
+
+RowsModel = Annotated[SerializeAsAny[Rows], WrapValidator(_read), _Described()]
 """A row map as a request names it."""
 
 
 def make_row_map(rows: Mapping[str, Any]) -> RowMap:
     """Return the row map that a canonical request states."""
-    if rows["map"] == "linear":
-        return Ball.of_norm(1.0)
-    return Ball.of_norm(rows["norm"]) if rows["map"] == "ball" else _UNSIZED[rows["map"]]
+    return ROW_MAPS[rows["map"]].make(rows)

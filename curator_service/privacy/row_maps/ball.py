@@ -1,29 +1,48 @@
 """The ball: whole rows shrunk to a norm."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import BaseModel, Field
+from pydantic import Field
 
-from curator_service.kit.wire import STRICT
 from curator_service.privacy.design import Design
 from curator_service.privacy.lattice import UNIT, RowArray
+from curator_service.privacy.row_maps.base import RowMap, Rows, RowsInvalidError
 from curator_service.privacy.row_maps.integers import norms_squared, root, scale
 
 _LENGTH_MAX = 2**26
 """Above the norm of any row: D terms of at most q have s ≤ D·2^34, below 2^52 for D < 2^18."""
 
 
-class BallRows(BaseModel):
+class BallRows(Rows):
     """Rows shrunk into a ball; the norm is 1 + (terms beside the constant)/10, under a root, if not given."""
-
-    model_config = STRICT
 
     map: Literal["ball"]
     norm: Annotated[float, Field(ge=0.1, le=100)] | None = None
+
+    @classmethod
+    def make(cls, stated: Mapping[str, Any]) -> RowMap:
+        """Return the ball of the stated norm."""
+        return Ball.of_norm(stated["norm"])
+
+    def fill(self, design: Design) -> Self:
+        """Choose the norm where none is given; one that no row reaches is refused."""
+        if self.norm is None:
+            return self.model_copy(update={"norm": small_norm(design)})
+        if self.norm > (widest := math.sqrt(design.group_count)):
+            rule = f"no row of these features is longer than {widest:.6g}: ask for less, or for the box map"
+            raise RowsInvalidError("norm", rule)
+        return self
+
+
+def small_norm(design: Design) -> float:
+    """Return the norm of the ball that a request means when it names none."""
+    beside = len(design.terms) - int(design.has_constant)
+    return math.sqrt(min(1 + beside / 10, design.group_count))
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +58,9 @@ class Ball:
     radius: int
 
     weighs_terms: ClassVar[bool] = True
+    weighs_constant: ClassVar[bool] = True
     lengthens: ClassVar[bool] = False
+    bounds_entries: ClassVar[bool] = False
 
     @classmethod
     def of_norm(cls, norm: float) -> "Ball":

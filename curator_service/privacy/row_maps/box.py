@@ -1,21 +1,24 @@
 """The box: each entry bounded by itself."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel
-
-from curator_service.kit.wire import STRICT
 from curator_service.privacy.design import Design
 from curator_service.privacy.lattice import UNIT, RowArray
+from curator_service.privacy.row_maps.base import RowMap, Rows
 
 
-class BoxRows(BaseModel):
+class BoxRows(Rows):
     """Rows as they are, bounded entry by entry."""
 
-    model_config = STRICT
-
     map: Literal["box"]
+
+    @classmethod
+    def make(cls, stated: Mapping[str, Any]) -> RowMap:
+        """Return the box."""
+        del stated
+        return Box()
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +26,9 @@ class Box:
     """No map: each entry is bounded by q, the row by the number of terms."""
 
     weighs_terms: ClassVar[bool] = False
+    weighs_constant: ClassVar[bool] = False
     lengthens: ClassVar[bool] = False
+    bounds_entries: ClassVar[bool] = True
 
     def norm_squared(self, design: Design) -> int:
         """Bound ‖row‖² over the terms, in squared lattice units."""

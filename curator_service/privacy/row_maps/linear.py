@@ -5,12 +5,14 @@ paid for. Whatever they are, a row's combinations are rounded to the lattice, an
 of q exactly; targets are shrunk alike. So weights decide what is measured, and never how far a row can move it.
 """
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
-from curator_service.kit.wire import STRICT
 from curator_service.privacy.combinations import BITS_MAX, WEIGHTS_MAX
+from curator_service.privacy.row_maps.ball import Ball
+from curator_service.privacy.row_maps.base import RowMap, Rows
 
 TermName = Annotated[str, Field(min_length=1, max_length=2000)]
 Weight = Annotated[int, Field(ge=-WEIGHTS_MAX, le=WEIGHTS_MAX)]
@@ -23,11 +25,15 @@ MatrixModel = Annotated[
 """A list of numbers for each term, as many as there are combinations; a term that is not named has zeros."""
 
 
-class LinearRows(BaseModel):
+class LinearRows(Rows):
     """Combinations of terms, whose weights are whole numbers over a power of two, shrunk to a norm of 1."""
-
-    model_config = STRICT
 
     map: Literal["linear"]
     bits: BitsModel
     matrix: MatrixModel
+
+    @classmethod
+    def make(cls, stated: Mapping[str, Any]) -> RowMap:
+        """Return the ball of norm 1, whatever the weights are: the design has the combinations."""
+        del stated
+        return Ball.of_norm(1.0)

@@ -1,26 +1,42 @@
 """Rows over their norm, with the targets left alone or divided alike."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import BaseModel
 
-from curator_service.kit.wire import STRICT
 from curator_service.privacy.design import Design
 from curator_service.privacy.lattice import UNIT, RowArray
+from curator_service.privacy.row_maps.base import RowMap, Rows
 from curator_service.privacy.row_maps.integers import isqrt, norms_squared, scale
 
 _ROOT_BITS = 8
 """Fractional bits of a norm that divides: without them a row of norm 1 would be divided by 2."""
 
 
-class UnitRows(BaseModel):
-    """Terms beside the constant divided by their norm; `unit` leaves targets alone, `unit_xy` divides them too."""
+class UnitRows(Rows):
+    """Terms beside the constant divided by their norm, and targets left alone."""
 
-    model_config = STRICT
+    map: Literal["unit"]
 
-    map: Literal["unit", "unit_xy"]
+    @classmethod
+    def make(cls, stated: Mapping[str, Any]) -> RowMap:
+        """Return the map."""
+        del stated
+        return Unit()
+
+
+class UnitXYRows(Rows):
+    """Terms beside the constant, and targets, divided by the norm of those terms."""
+
+    map: Literal["unit_xy"]
+
+    @classmethod
+    def make(cls, stated: Mapping[str, Any]) -> RowMap:
+        """Return the map."""
+        del stated
+        return UnitXY()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +53,9 @@ class Unit:
     """
 
     weighs_terms: ClassVar[bool] = True
+    weighs_constant: ClassVar[bool] = False
     lengthens: ClassVar[bool] = True
+    bounds_entries: ClassVar[bool] = False
 
     def norm_squared(self, design: Design) -> int:
         """Bound ‖row‖² over the terms, in squared lattice units: q², and q² more for a constant."""
@@ -78,7 +96,9 @@ class UnitXY:
     """
 
     weighs_terms: ClassVar[bool] = True
+    weighs_constant: ClassVar[bool] = False
     lengthens: ClassVar[bool] = True
+    bounds_entries: ClassVar[bool] = False
 
     def norm_squared(self, design: Design) -> int:
         """Bound ‖row‖² over the terms, in squared lattice units: q², and q² more for a constant."""

@@ -74,7 +74,7 @@ def hostile() -> Release:
     made = Release.from_public(frame, columns, Column.numeric('y"\n', 0, 1), dataset="*/ END DATA.\nquit() `=1'")
     body = json.loads(made.text)
     body["id"] = "rel_*/\n;"
-    body["request"] |= {"where": {"in": ["if", list(HOSTILE)]}, "rows": {"map": "*/\nquit()"}, "weight": "*/;\nquit()"}
+    body["request"] |= {"where": {"in": ["if", list(HOSTILE)]}, "weight": "*/;\nquit()"}
     return Release.from_text(compact(body))
 
 

@@ -307,7 +307,7 @@ class TestAssumptions:
         other = replace(QUOTE, request=QUOTE.request | {"rows": {"map": "box"}})
         with pytest.raises(ValueError, match="make them anew"):
             expected_accuracy(other, assume())
-        with pytest.raises(ValueError, match="'ball', 'box' and 'unit', not 'unit_xy'"):
+        with pytest.raises(ValueError, match="knows the row maps 'box', 'ball', 'unit', and not 'unit_xy'"):
             assume(replace(QUOTE, request={"rows": {"map": "unit_xy"}}))
 
     def test_a_frame_with_too_few_rows_is_refused(self) -> None:

@@ -22,7 +22,7 @@ def write(folder: Path, text: str) -> Path:
 
 def test_a_manifest_without_a_catalogue_has_the_digest_that_ledgers_hold() -> None:
     manifest = load_manifest(Path("examples/flchain/manifest.toml"))
-    assert manifest.digest == "3a25dfe783b9f0271a54f42c00f4f55e23b06bf761304e6218e061672fd33cdc"
+    assert manifest.digest == "1c2be5f5ccbe20df9a6f999abf65e05d902fd8b9b2d9f189af9993b4f7c375be"
     assert "catalogue" not in json.loads(manifest.model_dump_json())
 
 

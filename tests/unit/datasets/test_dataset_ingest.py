@@ -140,7 +140,7 @@ BAD_MANIFESTS: dict[str, tuple[str, list[str]]] = {
         column_text('type = "categorical"\nlevels = ["a", "b"]\nother = "c"'), ["column 'age'", "other names one"]
     ),
     "other of a boolean": (
-        column_text('type = "boolean"\nlevels = ["a", "b"]\nother = "b"'), ["column 'age'", "other names one"]
+        column_text('type = "boolean"\nlevels = ["a", "b"]\nother = "b"'), ["column 'age'", "column has no other"]
     ),
     "header with a name twice": (
         column_text('type = "boolean"\n[csv]\nheader = ["age", "x", "x"]'), ["csv", "header", "equal"]

@@ -7,10 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from raw_rows import MANIFEST, counted_table, raw_table
+from raw_rows import MANIFEST, counted_table, declare, raw_table
 from sums_slowly import rows_of, sum_slowly
 
-from curator_service.datasets.engines.arrow import ClusterRows, store_values, sum_batches
+from curator_service.datasets.engines.arrow import ClusterRows, sum_batches
 from curator_service.datasets.engines.conformance import ROWS
 from curator_service.kinds.registry import KINDS
 from curator_service.privacy.design import Column, ColumnType
@@ -49,7 +49,7 @@ def test_no_batch_sums_to_nothing() -> None:
     ],
 )
 def test_any_value_becomes_something_of_the_lattice(column: Column, values: Any, expected: list[int]) -> None:
-    assert store_values(column, values).tolist() == expected
+    assert declare(column).store(values).tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_column_of_another_type_is_refused_with_those_that_would_do(name: str,
 
 
 def test_a_level_of_undeclared_words_is_refused_in_a_cluster() -> None:
-    column = MANIFEST.columns[0].model_copy(update={"other": "rest"})
+    column = MANIFEST.declared["level"].model_copy(update={"other": "a"})
     with pytest.raises(ValueError, match="declare no `other`"):
         ClusterRows("cohort.parquet", MANIFEST.model_copy(update={"columns": (column,)}))
 

@@ -13,6 +13,7 @@ import numpy as np
 import psycopg
 import pyarrow as pa
 import pytest
+from raw_rows import declare
 from rows_on_disk import read_columns, special_rows
 from sums_in_sql import DUCKDB, POSTGRESQL, Dialect, counts_query, cut_query, gram_query, read_counts, read_gram
 from sums_slowly import rows_of, sum_slowly
@@ -20,7 +21,6 @@ from support import ROWS, World, fresh_database
 
 from curator_service.datasets.batches import MARK
 from curator_service.datasets.engines import conformance
-from curator_service.datasets.engines.arrow import store_values
 from curator_service.datasets.repository import Dataset
 from curator_service.kinds.counts.kernel import CountsKernel
 from curator_service.kinds.counts.tables import Axis, Table
@@ -255,7 +255,7 @@ def cut_in(warehouse: Warehouse, columns: Sequence[Column], raw: Mapping[str, pa
 def test_numbers_are_cut_as_the_coder_cuts_them(warehouse: Warehouse, lower: float, upper: float) -> None:
     raw = pa.array([*with_neighbours(lower, upper), None], pa.float64())
     column = Column("x", NUMERIC, MissingRule.OMIT, lower, upper)
-    assert [stored for (stored,) in cut_in(warehouse, [column], {"x": raw})] == store_values(column, raw).tolist()
+    assert [stored for (stored,) in cut_in(warehouse, [column], {"x": raw})] == declare(column).store(raw).tolist()
 
 
 def test_numbers_of_any_kind_are_cut_as_the_coder_cuts_them(warehouse: Warehouse) -> None:
@@ -265,7 +265,7 @@ def test_numbers_of_any_kind_are_cut_as_the_coder_cuts_them(warehouse: Warehouse
     within = source.uniform(-0.1, 0.9, 20_000)
     columns = [Column("C2", NUMERIC, MissingRule.OMIT, 0.1, 0.7), Column("c1", NUMERIC, MissingRule.OMIT, -1e5, 7e200)]
     raw = {name: pa.array(np.concatenate([bits, within * size])) for name, size in (("C2", 1.0), ("c1", 1e200))}
-    expected = [store_values(column, raw[column.name]).tolist() for column in columns]
+    expected = [declare(column).store(raw[column.name]).tolist() for column in columns]
     assert cut_in(warehouse, columns, raw) == list(zip(*expected, strict=True))
 
 
@@ -293,7 +293,7 @@ def test_words_are_cut_as_the_coder_cuts_them(warehouse: Warehouse) -> None:
         Column("said", BOOLEAN, MissingRule.OMIT, levels=("no", "yes")),
     ]
     raw = {"level": pa.array(words), "flag": pa.array(truths), "said": pa.array(truths)}
-    expected = [store_values(column, raw[column.name]).tolist() for column in columns]
+    expected = [declare(column).store(raw[column.name]).tolist() for column in columns]
     assert cut_in(warehouse, columns, raw) == list(zip(*expected, strict=True))
 
 
@@ -305,7 +305,7 @@ def test_what_is_cut_in_a_warehouse_has_the_sums_of_what_is_cut_here(warehouse: 
     kernel = GramKernel(make_design((columns[1],), (columns[0],), intercept=True), Ball.of_norm(1.1))
     query = cut_query(columns, "raw", warehouse.dialect)
     (row,) = warehouse.ask(gram_query(kernel.design, kernel.row_map, f"({query}) AS lattice", warehouse.dialect))
-    stored = {column.name: store_values(column, raw[column.name]) for column in columns}
+    stored = {column.name: declare(column).store(raw[column.name]) for column in columns}
     rows = rows_of({**stored, MARK: [1] * 140})
     assert read_gram(row, kernel.width).ravel().tolist() == sum_slowly(kernel, rows)
 

@@ -8,6 +8,7 @@ from analyst_client.arrays import FloatArray
 from analyst_client.inference.units import raw_units
 from analyst_client.kinds.gram.statistics import NoisyStatistics
 from analyst_client.schema.columns import Term
+from analyst_client.schema.row_maps import row_map_named
 
 SINGULAR = 1e-10
 """Packages take terms for collinear from about here, as the smallest eigenvalue of their correlations."""
@@ -95,9 +96,9 @@ def raw_moments(statistics: NoisyStatistics, row_map: str | None, *, nearest: bo
 
 def check_exportable(statistics: NoisyStatistics, row_map: str | None) -> None:
     """Raise `ValueError` for a release that has no moments of one target, with what would have worked."""
-    if row_map in {"unit", "unit_xy"}:
+    if row_map_named(row_map).divides_terms:
         raise ValueError(
-            f"rows mapped by {row_map!r} were divided by their norm: sums of them are no moments of the columns. "
+            f"{row_map_named(row_map).division}: sums of them are no moments of the columns. "
             "Ask for rows='box' or rows='ball'"
         )
     if statistics.combined:
