@@ -345,9 +345,13 @@ def open_population(
     )
 
 
+_STARTED = datetime.now(UTC)
+"""When worlds of now were made: they are as old as the tests of this process."""
+
+
 @cache
 def _prepared_world(
-    limit: Price, adjacency: Adjacency, analysts: tuple[str, ...], server: str | None
+    limit: Price, adjacency: Adjacency, analysts: tuple[str, ...], server: str | None, moment: datetime, rows: str
 ) -> tuple[Path, str, dict[str, str]]:
     """Build a world once, with a database of its own on a server if there is one; tests get copies of both."""
     folder = Path(tempfile.mkdtemp(prefix="curator-tests-"))
@@ -358,7 +362,8 @@ def _prepared_world(
         url = named.__enter__()
         atexit.register(named.__exit__, None, None, None)
         create_database(server, url)
-    with _new_world(folder, url, limit, adjacency, ZeroNoise(), ROWS, analysts, {}, Ticking()) as world:
+    own = json.loads(rows) if rows else ROWS
+    with _new_world(folder, url, limit, adjacency, ZeroNoise(), own, analysts, {}, Ticking(moment)) as world:
         tokens = dict(world.tokens)
     return folder, url or "", tokens
 
@@ -409,20 +414,24 @@ def open_world(
     rows: list[dict[str, str]] | None = None,
     analysts: tuple[str, ...] = ("ada", "ben"),
     moment: datetime = EPOCH,
+    anew: bool = False,
     **settings: Any,
 ) -> Iterator[World]:
+    """Open a world: a copy of one that was made before, unless it is to be made anew."""
     _prepare_again.cache_clear()  # worlds are copies of one: a test may have changed how its requests are prepared
     folder.mkdir(parents=True, exist_ok=True)
     source, clock = CountingNoise() if noise is None else noise, Ticking(moment)
     server = None if url is None else os.environ["CURATOR_TEST_POSTGRES_URL"]
-    if rows is not None or moment != EPOCH:
+    if anew:
         if server is not None and url is not None:
             create_database(server, url)
         shown = ROWS if rows is None else rows
         with _new_world(folder, url, limit, adjacency, source, shown, analysts, settings, clock) as made:
             yield made
         return
-    original, original_url, tokens = _prepared_world(limit, adjacency, analysts, server)
+    made = _STARTED if timedelta(0) <= moment - _STARTED < timedelta(hours=2) else moment
+    shown = "" if rows is None else json.dumps(rows)
+    original, original_url, tokens = _prepared_world(limit, adjacency, analysts, server, made, shown)
     for part in ("data", "data-anchor"):
         shutil.copytree(original / part, folder / part)
     chosen = Settings(data_dir=folder / "data", database_url=url, **PUBLIC_PACE | settings)

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.schemas import render_column
-from curator_service.kinds.base import Planned, ReleaseKind
+from curator_service.kinds.base import KindWords, Planned, ReleaseKind
 from curator_service.kinds.listing import Listing
 from curator_service.kinds.registry import KINDS
 from curator_service.kinds.request import ColumnName, ReleaseRequest
@@ -74,6 +74,7 @@ class Filled(ReleaseKind[FilledRequest, FilledPlan, FilledListing]):
     asked: ClassVar = ("kind", "columns", "mechanism", "calibration")
     declared: ClassVar = ("columns",)
     example: ClassVar = {"kind": "filled", "columns": ["age"], "price": {"mu": 0.1}}
+    words: ClassVar = KindWords("counts of values", "In how many rows each column has a value.")
 
     def plan(self, dataset: Dataset, request: FilledRequest) -> Planned[FilledPlan]:
         for i, name in enumerate(request.columns):

@@ -118,7 +118,8 @@ def answer(
             page = render_patient_page(access, language)
         else:
             holdings = read_holdings(curator)
-            page = render_officer_page(access, {d.name: describe_dataset(d, holdings) for d in access.datasets})
+            records = {d.name: describe_dataset(d, holdings) for d in access.datasets}
+            page = render_officer_page(access, records, {kind.name: kind.words.title for kind in curator.kinds})
     write(page, out, is_private=True)
 
 

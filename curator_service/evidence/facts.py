@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from curator_service.datasets.repository import Dataset
+from curator_service.kinds.base import KindWords
 from curator_service.ledger.chain.entries import Receipt
 from curator_service.ledger.chain.keys import PublicKey
 from curator_service.ledger.repository import Population
@@ -72,6 +73,8 @@ class ReleaseFacts:
         The answer with its receipt, as it was sent; empty where the pack is without it.
     columns : tuple of str
         Names of the columns that it is about.
+    words : KindWords
+        Of its kind.
     """
 
     id: str
@@ -82,6 +85,7 @@ class ReleaseFacts:
     answer: dict[str, Any] = field(repr=False)
     body: bytes = field(repr=False)
     columns: tuple[str, ...]
+    words: KindWords = field(repr=False)
 
     @property
     def charge(self) -> Entry:

@@ -207,7 +207,7 @@ class EvidenceService:
         kind = self.kinds[entry.says["release_kind"]]
         listing, body = make_listing(kind, dataset, read_about(stored.answer)), stored.body if with_answer else b""
         return ReleaseFacts(
-            stored.id, entry, source, dataset, kind.name, _read_shapes(stored.answer), body, listing.columns
+            stored.id, entry, source, dataset, kind.name, _read_shapes(stored.answer), body, listing.columns, kind.words
         )
 
 

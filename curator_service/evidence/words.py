@@ -1,34 +1,9 @@
-"""Words of a pack: kinds, statistics, checks of statistical disclosure control, and points left to judge."""
+"""Words of a pack: checks of statistical disclosure control, and points left to judge."""
 
 from typing import NamedTuple
 
 from curator_service.privacy.adjacency import Adjacency
 
-KINDS = {
-    "gram": "Sums of products of columns over the rows that count: what linear models are fitted from.",
-    "counts": "How many rows fall into each cell of one or more tables.",
-    "marginals": "How single columns are distributed: rows by equal bins, and sums of values and of their squares.",
-    "score": "A step of fitting a model: the gradient of a loss, clipped for each row, at stated coefficients.",
-}
-"""Each kind of release in a sentence."""
-STATISTICS = {
-    "xtx": "products of terms with each other (XᵀX)",
-    "xty": "products of terms with targets (Xᵀy)",
-    "yty": "squares of targets (yᵀy)",
-    "lambda_min": "smallest eigenvalue of XᵀX",
-    "score": "sum of clipped gradients",
-    "norms": "rows by the norm of their gradient before it was clipped",
-    "meat": "products of clipped gradients",
-}
-NOISES = {
-    "xtx_diagonal": "XᵀX, on its diagonal",
-    "xtx_offdiagonal": "XᵀX, beside its diagonal",
-    "xty": "Xᵀy",
-    "yty": "yᵀy",
-    "meat_diagonal": "products of clipped gradients, on the diagonal",
-    "meat_offdiagonal": "products of clipped gradients, beside the diagonal",
-}
-"""Noise that has a name of its own in answers: a symmetric matrix has two scales. Elsewhere it is the statistic's."""
 DISTRIBUTIONS = {
     "discrete_gaussian": ("Gaussian", 1.96),
     "discrete_laplace": ("Laplace", 2.119),  # ln(20)/√2

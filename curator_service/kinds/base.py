@@ -6,7 +6,8 @@ A kind's meaning never changes: what a name stands for in a stored answer or an 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from types import MappingProxyType
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from curator_service.datasets.engines.base import RowKernel
 from curator_service.datasets.engines.conformance import KnownSums
@@ -64,6 +65,27 @@ class Planned(Generic[P]):
     siblings: tuple[dict[str, Any], ...] = ()
 
 
+class KindWords(NamedTuple):
+    """A kind for people who read no code.
+
+    Attributes
+    ----------
+    title : str
+        Its releases, within a sentence.
+    meaning : str
+        What a release says, as a sentence.
+    statistics : mapping of str to str
+        Its statistics by their names.
+    noises : mapping of str to str
+        Standard deviations that are not named by a statistic.
+    """
+
+    title: str
+    meaning: str
+    statistics: Mapping[str, str] = MappingProxyType({})
+    noises: Mapping[str, str] = MappingProxyType({})
+
+
 class LibraryRules(Protocol[RuledT_contra]):
     """Rules for an answer from a stored release of a kind: on one shelf, with no more noise than asked.
 
@@ -117,6 +139,7 @@ class ReleaseKind(ABC, Generic[R, P, ListingT]):
         None: a stored release answers the same request, and no other.
     self_tests : tuple of Check
         What must hold on a machine beside what must for every kind.
+    words : KindWords
     conformance : tuple of KnownSums
         Kernels that an engine must run as they are meant.
     typical : tuple of RowKernel
@@ -130,6 +153,7 @@ class ReleaseKind(ABC, Generic[R, P, ListingT]):
     asked: ClassVar[tuple[str, ...]]
     declared: ClassVar[tuple[str, ...]]
     example: ClassVar[dict[str, Any]]
+    words: ClassVar[KindWords]
     library: LibraryRules[ListingT] | None = None
     self_tests: ClassVar[tuple[Check, ...]] = ()
     conformance: ClassVar[tuple[KnownSums, ...]] = ()

@@ -94,14 +94,17 @@ def test_nothing_is_charged_beyond_a_limit_that_was_lowered_meanwhile(
     officer = {"Authorization": f"Bearer {town.world.tokens['olga']}"}
     people, terms = [town.full(analyst) for analyst in ANALYSTS], {"expires_at": "2099-01-01T00:00:00Z"}
     asked = PERMITTED | terms | {"people": people, "datasets": [dataset]}
-    spent = town.look("lowered").posted
-    lowered = httpx.post(
-        f"{servers[0].url}/v1/permits/{granted}",
-        json=asked | {"limit": {"mu": (2 * spent / 1e12) ** 0.5}},
-        headers=officer,
-        timeout=scaled(60),
-    )
-    assert lowered.json().get("state") == "applied", lowered.text
+    state = None
+    while state != "applied":  # on a slow machine more than twice is spent before the limit is set
+        spent = town.look("lowered").posted
+        lowered = httpx.post(
+            f"{servers[0].url}/v1/permits/{granted}",
+            json=asked | {"limit": {"mu": (2 * spent / 1e12) ** 0.5}},
+            headers=officer,
+            timeout=scaled(60),
+        )
+        state = lowered.json().get("state")
+        assert state == "applied" or lowered.json()["type"] == "/problems/limit-conflict", lowered.text
     outcome = Counter((status, slug) for _, status, slug in await_all(buyers))
     assert outcome.keys() == {(201, ""), (409, "budget-exceeded")}, outcome
     books = town.audit("lowered")

@@ -233,7 +233,10 @@ def nothing_random() -> Iterator[None]:
 
 def run(folder: Path) -> dict[str, Any]:
     """Live this life; return what everybody was told, and the ledgers' rows as they are stored."""
-    with nothing_random(), open_world(folder, limit=Price(mu=2.0), noise=PatternNoise(), rows=make_rows()) as world:
+    with (
+        nothing_random(),
+        open_world(folder, limit=Price(mu=2.0), noise=PatternNoise(), rows=make_rows(), anew=True) as world,
+    ):
         _open_accounts(world)
         told: dict[str, dict[str, Any]] = {}
         for name, (who, path, body) in _steps():

@@ -149,7 +149,7 @@ class TestTheFiles:
         assert page.fact("of which rows") == 'those for which {"in": ["sex", ["F"]]}'
 
     def test_of_every_kind_there_are_words(self) -> None:
-        assert set(words.KINDS) == {kind.name for kind in KINDS} == set(REQUESTS)
+        assert {kind.name for kind in KINDS if kind.words.title and kind.words.meaning} == set(REQUESTS)
         assert set(words.DISTRIBUTIONS) == set(Distribution)
 
     def test_of_a_permit_with_its_releases(self, permitted: World, tmp_path: Path) -> None:

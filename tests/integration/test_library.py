@@ -404,7 +404,7 @@ ALONE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "the norm": (
         {},
         {"rows": {"map": "ball", "norm": 1.2}},
-        "its rows were shrunk into a ball of norm 1.2, not norm 1.1",
+        "its rows were mapped by ball with norm 1.2, not norm 1.1",
     ),
     "the mechanism": ({}, {"mechanism": "laplace"}, "its noise is laplace, not gaussian"),
     "the calibration": (

@@ -19,13 +19,6 @@ from curator_service.privacy.conversions import UNITS_PER_ONE
 from curator_service.privacy.design import MissingRule
 from curator_service.privacy.guessing import EVEN, Limits, best_guess, number_up, percent_up
 
-KINDS = {
-    "gram": "sums for regression models",
-    "counts": "tables of counts",
-    "marginals": "distributions of single columns",
-    "score": "steps of fitting a model",
-}
-"""Kinds of release in words."""
 _PRIORS = (EVEN, Fraction(1, 10), Fraction(1, 100))
 _FALSE_ALARMS = 0.05
 _PROTECTED = {
@@ -62,22 +55,24 @@ class Count(NamedTuple):
 @cache
 def _environment() -> Environment:
     made = make_environment(__package__)
-    made.globals |= {"KINDS": KINDS, "PROTECTED": _PROTECTED, "FORMULAS": _FORMULAS, "MISSING": _MISSING}
+    made.globals |= {"PROTECTED": _PROTECTED, "FORMULAS": _FORMULAS, "MISSING": _MISSING}
     made.globals |= {"FALSE_ALARMS": _FALSE_ALARMS, "describe_spent": describe_spent, "number_up": number_up}
     made.globals |= {"count_by_kind": _count_by_kind, "count_by_dataset": _count_by_dataset, "bound": _bound}
     made.globals |= {"guesses": _guesses, "amount": _account, "odds": _odds}
     return made
 
 
-def render_officer_page(access: Access, records: Mapping[str, Mapping[str, Any]]) -> str:
+def render_officer_page(access: Access, records: Mapping[str, Mapping[str, Any]], titles: Mapping[str, str]) -> str:
     """Return the page as HTML.
 
     Parameters
     ----------
     records : mapping of str to mapping
         What the record of processing says of each dataset that holds the person, by name.
+    titles : mapping of str to str
+        Kinds of release in words.
     """
-    return _environment().get_template("officer.html").render(access=access, records=records)
+    return _environment().get_template("officer.html").render(access=access, records=records, titles=titles)
 
 
 def _count_by_kind(access: Access, dataset: Dataset) -> list[tuple[str, Count]]:

@@ -5,6 +5,7 @@ from functools import partial
 from typing import ClassVar
 
 from curator_service.datasets.repository import Dataset
+from curator_service.kinds.base import KindWords
 from curator_service.kinds.counting import PER_CELL_S
 from curator_service.kinds.counts.conformance import CONFORMANCE
 from curator_service.kinds.counts.kernel import CountsKernel
@@ -34,6 +35,7 @@ class Counts(ItemsKind[CountsRequest, Table, CountsListing]):
     asked: ClassVar = ("kind", "tables", "mechanism", "calibration", "shares", *SELECTING)
     declared: ClassVar = ("columns", "tables", "derived")
     example: ClassVar = EXAMPLE
+    words: ClassVar = KindWords("tables of counts", "How many rows fall into each cell of one or more tables.")
     library = CountsLibrary()
     conformance: ClassVar = CONFORMANCE
     typical: ClassVar = (CountsKernel((Table((_TWENTY_BINS,)),)),)

@@ -5,7 +5,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from curator_service.datasets.repository import Dataset
-from curator_service.kinds.base import Planned, ReleaseKind
+from curator_service.kinds.base import KindWords, Planned, ReleaseKind
 from curator_service.kinds.combining import read_combinations, state_combinations
 from curator_service.kinds.counting import PER_CELL_S
 from curator_service.kinds.designs import count_functions, read_design
@@ -57,6 +57,22 @@ class Gram(ReleaseKind[GramRequest, GramPlan, GramListing]):
     )
     declared: ClassVar = ("features", "terms", "combined", "targets", "columns", "derived")
     example: ClassVar = EXAMPLE
+    words: ClassVar = KindWords(
+        "sums for regression models",
+        "Sums of products of columns over the rows that count: what linear models are fitted from.",
+        {
+            "xtx": "products of terms with each other (XᵀX)",
+            "xty": "products of terms with targets (Xᵀy)",
+            "yty": "squares of targets (yᵀy)",
+            "lambda_min": "smallest eigenvalue of XᵀX",
+        },
+        {
+            "xtx_diagonal": "XᵀX, on its diagonal",
+            "xtx_offdiagonal": "XᵀX, beside its diagonal",
+            "xty": "Xᵀy",
+            "yty": "yᵀy",
+        },
+    )
     library = GramLibrary()
     conformance: ClassVar = CONFORMANCE
     typical: ClassVar = (typical_kernel(4), typical_kernel(50))

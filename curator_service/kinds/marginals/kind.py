@@ -5,6 +5,7 @@ from functools import partial
 from typing import ClassVar
 
 from curator_service.datasets.repository import Dataset
+from curator_service.kinds.base import KindWords
 from curator_service.kinds.counting import PER_CELL_S
 from curator_service.kinds.features import SELECTING, at, order_features, read_column
 from curator_service.kinds.items import ItemsKind, ItemsPlan
@@ -42,6 +43,10 @@ class Marginals(ItemsKind[MarginalsRequest, Marginal, MarginalsListing]):
     asked: ClassVar = ("kind", "marginals", "mechanism", "calibration", "shares", *SELECTING)
     declared: ClassVar = ("columns", "marginals", "derived")
     example: ClassVar = EXAMPLE
+    words: ClassVar = KindWords(
+        "distributions of single columns",
+        "How single columns are distributed: rows by equal bins, and sums of values and of their squares.",
+    )
     conformance: ClassVar = CONFORMANCE
     typical: ClassVar = (MarginalsKernel((Tree(_X, 8), Flat(_X, 16), Moments(_X))),)
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 from curator_service.datasets.repository import Dataset
-from curator_service.kinds.base import Planned, ReleaseKind
+from curator_service.kinds.base import KindWords, Planned, ReleaseKind
 from curator_service.kinds.combining import (
     read_coefficients,
     read_combinations,
@@ -84,6 +84,19 @@ class Score(ReleaseKind[ScoreRequest, ScorePlan, ScoreListing]):
     )
     declared: ClassVar = ("columns", "terms", "target", "derived")
     example: ClassVar = EXAMPLE
+    words: ClassVar = KindWords(
+        "steps of fitting a model",
+        "A step of fitting a model: the gradient of a loss, clipped for each row, at stated coefficients.",
+        {
+            "score": "sum of clipped gradients",
+            "norms": "rows by the norm of their gradient before it was clipped",
+            "meat": "products of clipped gradients",
+        },
+        {
+            "meat_diagonal": "products of clipped gradients, on the diagonal",
+            "meat_offdiagonal": "products of clipped gradients, beside the diagonal",
+        },
+    )
     conformance: ClassVar = CONFORMANCE
     typical: ClassVar = (typical_kernel(4), typical_kernel(30))
     self_tests: ClassVar = ((links_are_known, "a table of a link is not the one that its digest names"),)
