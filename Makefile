@@ -19,6 +19,8 @@ FUZZ_SEED ?= $(shell date +%s)
 # tests stays on one of them.
 WORKERS ?= 3
 export CURATOR_TEST_TIME_SCALE ?= 3
+# Where it is set, each process that a test starts compiles every module anew.
+export PYTHONDONTWRITEBYTECODE =
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: help demo check test test-spark lint types coverage races fuzz soak audit simulate docs notebooks lock wheelhouse bench studies clean
