@@ -64,6 +64,11 @@ class Share:
         if self.expires_at and moment >= self.expires_at:
             raise Unfounded("the permit had expired")
 
+    @property
+    def project(self) -> str:
+        """What the permit is for; empty for a plain grant."""
+        return self.stated[0] if self.stated else ""
+
     def check_limit(self) -> None:
         """Check that what is posted and held is within the limit.
 

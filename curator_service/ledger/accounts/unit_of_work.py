@@ -420,6 +420,7 @@ class Trust:
             said is None
             or share is None
             or (share.limit, share.expires_at) != (said.limit, said.expires_at)
+            or payer.project != said.project
             or payer.principal_id not in said.people
             or dataset.name not in said.datasets
         ):
