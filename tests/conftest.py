@@ -23,6 +23,7 @@ settings.load_profile("untimed")
 # A mutant is found by the first example that fails.
 settings.register_profile("first_failure", deadline=None, phases=[Phase.explicit, Phase.generate])
 
+
 def pytest_collection_finish() -> None:
     """Look for garbage less often: what was collected lives until the end, and was a seventh of the tests' time."""
     gc.collect()
