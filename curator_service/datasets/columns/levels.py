@@ -11,7 +11,15 @@ import pyarrow.compute as pc
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from curator_service.datasets.columns.arrays import FloatArray, Written, Wrong, WrongColumn, to_floats, to_number
+from curator_service.datasets.columns.arrays import (
+    FloatArray,
+    Written,
+    Wrong,
+    WrongColumn,
+    name_type,
+    to_floats,
+    to_number,
+)
 from curator_service.datasets.columns.base import UNFILLED, ColumnDeclaration, Read
 from curator_service.datasets.columns.texts import AnyLevel, Level, is_unset
 from curator_service.datasets.sketch import code_levels
@@ -84,6 +92,8 @@ class OfLevels(ColumnDeclaration):
         if pa.types.is_boolean(array.type):
             return self._match_truths(array)
         if not pa.types.is_string(array.type):
+            if not self.numbers:
+                raise WrongColumn(_told_of_texts(array.type))
             return self._match_numbers(to_floats(array), written)
         found = pc.dictionary_encode(written.blank(array))
         by_word = [self.match(word, written) if word else MISSING for word in found.dictionary.to_pylist()]
@@ -124,11 +134,6 @@ class _Declared(OfLevels):
     def numbers(self) -> Mapping[float, int]:
         """The codes of levels that are declared as numbers."""
         return {float(level): code for code, level in enumerate(self.levels) if not isinstance(level, str)}
-
-    def _match_numbers(self, floats: FloatArray, written: Written) -> StoredArray:
-        if not self.numbers:
-            raise WrongColumn("column holds numbers, and its declared levels are texts: write the levels as numbers")
-        return super()._match_numbers(floats, written)
 
 
 class Categorical(_Declared):
@@ -214,6 +219,12 @@ class Boolean(_Declared):
         if self.labels == _PLAIN:
             words, codes = pc.utf8_lower(words), {**codes, "0": 0, "1": 1}
         return np.array([codes.get(word, UNKNOWN) if word else MISSING for word in words.to_pylist()], dtype=np.int32)
+
+
+def _told_of_texts(found: pa.DataType) -> str:
+    if pa.types.is_integer(found) or pa.types.is_floating(found) or pa.types.is_decimal(found):
+        return "column holds numbers, and its declared levels are texts: write the levels as numbers"
+    return f"column holds {name_type(found)}, and its declared levels are texts"
 
 
 def _label(level: str | float) -> str:
