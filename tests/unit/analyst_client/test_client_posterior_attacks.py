@@ -113,6 +113,7 @@ def weak_fit() -> BayesianRegression:
         return BayesianRegression(seed=0, draws=100).fit(release)
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_posterior_intervals_of_ols_warn_as_those_of_bayesian_regression_do() -> None:
     _, ols = weak()
     weak_fit()
