@@ -222,33 +222,37 @@ if __name__ == "__main__":
     from curator_service.datasets.engines.processes import ProcessEngine
     from curator_service.kinds.registry import KINDS
 
-    engine = ProcessEngine(int(sys.argv[1]))
-    with tempfile.TemporaryDirectory() as folder:
-        check_engine(engine, KINDS.conformance[:1], Path(folder))
-    print(*(process.pid for process in active_children()), flush=True)
+    engines = [ProcessEngine(1), ProcessEngine(1)]
+    for engine in engines:
+        with tempfile.TemporaryDirectory() as folder:
+            check_engine(engine, KINDS.conformance[:1], Path(folder))
+        print(*(process.pid for process in active_children()), flush=True)
     sys.stdin.readline()
-    engine.close()
+    engines[0].close()
+    print("closed", flush=True)
+    sys.stdin.readline()
 """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("killed", "count"), [(True, 1), (False, 2)])
-def test_worker_processes_end_with_the_service(killed: bool, count: int, tmp_path: Path) -> None:
+def test_worker_processes_end_with_their_engine_and_with_the_service_however_it_ends(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM, encoding="utf-8")
-    command = [sys.executable, str(program), str(count)]
+    command = [sys.executable, str(program)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as service:
+        assert service.stdin is not None
         assert service.stdout is not None
-        workers = [int(word) for word in service.stdout.readline().split()]
-        assert len(workers) == count
-        assert all(is_alive(worker) for worker in workers)
-        if killed:
-            service.kill()
-        else:
-            service.communicate("\n")
-            assert service.returncode == 0
+        (first,) = map(int, service.stdout.readline().split())
+        (second,) = {int(word) for word in service.stdout.readline().split()} - {first}
+        assert is_alive(first)
+        service.stdin.write("\n")
+        service.stdin.flush()
+        assert service.stdout.readline() == "closed\n"
+        assert not is_alive(first)
+        assert is_alive(second)
+        service.kill()
     deadline = time.monotonic() + 30
-    while any(is_alive(worker) for worker in workers):
+    while is_alive(second):
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
