@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -182,6 +183,7 @@ def code(term: Term, columns: Mapping[str, Column], row: Row) -> int:
     return Q if stored == wanted else 0
 
 
+@lru_cache(2**14)
 def draw(basis: Basis, place: int, column: Column, u: Fraction) -> int:
     """Return a function of a basis at u in [-1, 1], of a lattice: by exact recurrences, rounded once at the end."""
     if isinstance(basis, Polynomial):

@@ -10,6 +10,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ def rounded(value: Fraction) -> Fraction:
     return Fraction(value.numerator / value.denominator)
 
 
+@cache
 def cut(value: float, lower: float, upper: float) -> int:
     if math.isnan(value):
         return MISSING

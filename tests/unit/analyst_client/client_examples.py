@@ -325,14 +325,16 @@ def release_of_rows(
 
 def noised(exact: Release, noise: Noise, generator: np.random.Generator, **declared: Any) -> Release:
     """Return exact statistics with noise of the stated law, of the same features unless others are declared."""
-    law, count = NoiseLaw.of(noise, len(exact.terms)), len(exact.targets)
-    xtx, xty = law.draw(generator, count)
+    own = {"features": list(exact.features), "constant": exact.terms[0].kind == "constant"}
+    return noisy_release(exact.xtx, exact.xty, exact.yty, noise, generator, **own | declared)
+
+
+def noisy_release(
+    xtx: Any, xty: Any, yty: Any, noise: Noise, generator: np.random.Generator, **options: Any
+) -> Release:
+    """Return a release of exact statistics, Xᵀy by term and target, with noise of the stated law."""
+    law, count = NoiseLaw.of(noise, len(xtx)), xty.shape[1]
+    E, e = law.draw(generator, count)
     laplace, sd = law.excess_kurtosis != 0.0, math.sqrt(law.yty or 0.0)
-    yty = generator.laplace(0.0, sd * math.sqrt(0.5), count) if laplace else generator.normal(0.0, sd, count)
-    return Release.from_arrays(
-        exact.xtx + xtx[0],
-        exact.xty + xty.T,
-        exact.yty + yty,
-        noise=noise,
-        **{"features": list(exact.features), "constant": exact.terms[0].kind == "constant"} | declared,
-    )
+    own = generator.laplace(0.0, sd * math.sqrt(0.5), count) if laplace else generator.normal(0.0, sd, count)
+    return Release.from_arrays(xtx + E[0], xty + e.T, yty + own, noise=noise, **options)

@@ -41,6 +41,7 @@ def fitted(kind: type[BayesianRegression] = BayesianRegression) -> BayesianRegre
     return kind(seed=1, draws=300).fit(release())
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_credible_intervals_are_near_the_score_intervals_where_data_speak() -> None:
     fit = fitted()
     score = fit.conf_int(method="fieller")
@@ -70,7 +71,7 @@ def test_draws_are_in_raw_units() -> None:
 def test_where_the_release_says_little_the_posterior_is_the_priors_and_says_so() -> None:
     loud = release(Noise(4000.0, 3000.0, 4000.0, 4000.0, distribution="discrete_gaussian"))
     with pytest.warns(EstimationWarning, match="age, dose is mostly the prior's") as caught:
-        fit = BayesianRegression(seed=1, draws=300).fit(loud)
+        fit = BayesianRegression(seed=1, draws=100).fit(loud)
     assert caught[0].filename == __file__
     assert fit.posteriors_[0].prior_dominated.all()
     for said in (str(fit.summary()), " ".join(fit.caveats())):
@@ -98,16 +99,16 @@ def test_chains_that_are_too_short_are_warned_of() -> None:
 
 
 def test_several_targets_have_a_posterior_each() -> None:
-    fit = BayesianRegression(seed=1, draws=100).fit(release(targets=2))
+    fit = BayesianRegression(seed=1, draws=20).fit(release(targets=2))
     assert len(fit.posteriors_) == 2
     assert fit.conf_int().shape == (2, 3, 2)
-    assert fit.posterior_draws("z").shape == (4, 100, 3)
+    assert fit.posterior_draws("z").shape == (4, 20, 3)
     with pytest.raises(ValueError, match="say which of y, z"):
         fit.posterior_draws()
 
 
 def test_the_same_seed_gives_the_same_draws_and_pickles() -> None:
-    first, second = (BayesianRegression(seed=3, draws=50).fit(release()) for _ in range(2))
+    first, second = fitted(), BayesianRegression(seed=1, draws=300).fit(release())
     assert np.array_equal(first.posterior_draws(), second.posterior_draws())
     assert np.array_equal(pickle.loads(pickle.dumps(first)).conf_int(), first.conf_int())
     assert repr(clone(first)) == repr(first)
@@ -116,7 +117,7 @@ def test_the_same_seed_gives_the_same_draws_and_pickles() -> None:
 def test_a_strong_prior_pulls() -> None:
     strong = Prior(coefficient_shape=1e6, coefficient_rate=1.0)
     with pytest.warns(EstimationWarning, match="mostly the prior's"):
-        fit = BayesianRegression(strong, seed=1, draws=300).fit(release())
+        fit = BayesianRegression(strong, seed=1, draws=100).fit(release())
     assert np.all(np.abs(fit.scaled_coef_[1:]) < 0.01)
 
 
@@ -152,4 +153,4 @@ def test_draws_go_to_arviz() -> None:
 def test_without_arviz_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "arviz", None)
     with pytest.raises(EstimationError, match="pip install arviz"):
-        BayesianRegression(seed=1, draws=50).fit(release()).to_inference_data()
+        fitted().to_inference_data()

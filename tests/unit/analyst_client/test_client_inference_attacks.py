@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from client_examples import noised, release_of_rows
+from client_examples import noisy_release, release_of_rows
 
 from analyst_client import OLS, AdaSSP, Column, EmpiricalBayes, EstimationError, Release, Ridge
 from analyst_client.inference.pooling import pool
@@ -38,8 +38,8 @@ def draw(
         X = np.column_stack([np.ones(n), X]) if constant else X
     y = X @ theta + residual * generator.standard_normal(n)
     gram = X.T @ X
-    exact = Release.from_arrays((gram + gram.T) / 2.0, X.T @ y, y @ y, constant=constant)
-    return noised(exact, noise, generator, **declared)
+    sums = (gram + gram.T) / 2.0, (X.T @ y)[:, np.newaxis], y @ y
+    return noisy_release(*sums, noise, generator, constant=constant, **declared)
 
 
 @pytest.mark.parametrize("apart", [0.0, 4.0])

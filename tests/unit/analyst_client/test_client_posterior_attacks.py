@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from client_examples import noised, release_of_rows
+from client_examples import noisy_release
 from numpy.typing import NDArray
 
 from analyst_client import OLS, BayesianRegression, Column, EmpiricalBayes, EstimationError, EstimationWarning, Release
@@ -39,8 +39,10 @@ def make(
     v = (np.clip(y, *target) - center) / scale
     columns = [Column.numeric(f"x{j + 1}", -bound, bound) for j in range(d)]
     response = [Column.numeric("y", float(target[0]), float(target[1]))]
-    exact = release_of_rows(X / bound, v, features=columns, targets=response, constant=constant)
-    return noised(exact, Noise(sd, sd, sd, sd, distribution="discrete_gaussian"), rng, targets=response)
+    design = np.column_stack([np.ones(rows), X / bound]) if constant else X / bound
+    gram, noise = design.T @ design, Noise(sd, sd, sd, sd, distribution="discrete_gaussian")
+    sums = (gram + gram.T) / 2, (design.T @ v)[:, np.newaxis], np.sum(v**2)
+    return noisy_release(*sums, noise, rng, features=columns, targets=response, constant=constant)
 
 
 def covers(interval: FloatArray, truth: FloatArray = BETA) -> Any:
@@ -61,8 +63,8 @@ def test_drowned_hospitals_do_not_set_the_coefficients_to_zero() -> None:
 
 
 def test_their_credible_intervals_cover() -> None:
-    covered = [covers(EmpiricalBayes().fit(big_and_drowned(s)).conf_int(method="posterior")) for s in range(60)]
-    assert np.mean(covered) > 0.9  # it was 0.70
+    covered = [covers(EmpiricalBayes().fit(big_and_drowned(s)).conf_int(method="posterior")) for s in range(45)]
+    assert np.mean(covered) > 0.9  # it was 0.70; three standard errors below 0.95
 
 
 def test_one_release_whose_yty_is_below_zero() -> None:
@@ -75,10 +77,10 @@ def test_one_release_whose_yty_is_below_zero() -> None:
 @pytest.mark.parametrize("rows", [500, 300, 200, 100])
 def test_empirical_bayes_intervals_cover_where_the_noise_hides_how_large_coefficients_are(rows: int) -> None:
     covered = []
-    for seed in range(100):
+    for seed in range(60):
         fit = EmpiricalBayes().fit(make(np.random.default_rng(seed), rows, 20.0))
         covered.append(covers(fit.conf_int(method="posterior")))
-    assert np.mean(np.array(covered)[:, 1:]) > 0.9  # it was 0.82, 0.49, 0.29, 0.21
+    assert np.mean(np.array(covered)[:, 1:]) > 0.9  # three standard errors below 0.95; it was 0.82, 0.49, 0.29, 0.21
 
 
 def test_a_weightless_hospital_does_not_make_the_posterior_the_priors() -> None:
@@ -87,12 +89,13 @@ def test_a_weightless_hospital_does_not_make_the_posterior_the_priors() -> None:
         big, drowned = make(rng, 20_000, 20.0), make(rng, 500, 20_000.0)
         if drowned.xtx[0, 0] > 0.0:
             break
-    fit = BayesianRegression(seed=1, draws=300).fit([big, drowned])
+    fit = BayesianRegression(seed=1, draws=DRAWS).fit([big, drowned])
     drawn = fit.posteriors_[0]
     assert np.all(drawn.sd_ratio < 0.05)  # the data speak
     assert not drawn.prior_dominated.any()
 
 
+@cache
 def weak() -> tuple[Release, OLS]:
     for seed in range(30):
         release = make(np.random.default_rng(seed), 120, 30.0)
@@ -103,17 +106,23 @@ def weak() -> tuple[Release, OLS]:
     raise AssertionError
 
 
-def test_posterior_intervals_of_ols_warn_as_those_of_bayesian_regression_do() -> None:
-    release, ols = weak()
+@cache
+def weak_fit() -> BayesianRegression:
+    release, _ = weak()
     with pytest.warns(EstimationWarning, match="prior"):
-        BayesianRegression(seed=0, draws=100).fit(release)
+        return BayesianRegression(seed=0, draws=100).fit(release)
+
+
+@pytest.mark.usefixtures("few_draws")
+def test_posterior_intervals_of_ols_warn_as_those_of_bayesian_regression_do() -> None:
+    _, ols = weak()
+    weak_fit()
     with pytest.warns(EstimationWarning, match="prior"):
         ols.conf_int(method="posterior")
 
 
 def test_the_warning_of_delta_names_the_callers_line() -> None:
-    release, _ = weak()
-    fit = BayesianRegression(seed=0, draws=100).fit(release)
+    fit = weak_fit()
     with pytest.warns(EstimationWarning, match="delta") as caught:
         fit.conf_int(method="delta")
     assert caught[0].filename == __file__
@@ -174,15 +183,17 @@ def test_a_precision_that_is_no_number(value: Any) -> None:
         EmpiricalBayes(residual_precision=value).fit(make(np.random.default_rng(1), 500, 5.0))
 
 
-@cache
+DRAWS = 150
+"""Of each of four chains: three standard errors of a standard error are a tenth of it."""
+
+
 def beside_weightless(bound: float) -> BayesianRegression:
     releases = [make(np.random.default_rng(5), 200, 5.0), make(np.random.default_rng(0), 20, 1e3, (-bound, bound))]
-    return BayesianRegression(seed=1, draws=400).fit(releases)
+    return BayesianRegression(seed=1, draws=DRAWS).fit(releases)
 
 
-@pytest.mark.parametrize("bound", [15.0, 150.0])
-def test_the_bounds_of_a_hospital_without_weight_change_nothing(bound: float) -> None:
-    fits = [beside_weightless(bounds) for bounds in (1.5, bound)]
+def test_the_bounds_of_a_hospital_without_weight_change_nothing() -> None:
+    fits = [beside_weightless(bounds) for bounds in (1.5, 150.0)]
     for fit in fits:
         assert fit.results_[0].equations.weights[1] < 1e-4
     assert fits[1].std_errors_ == pytest.approx(fits[0].std_errors_, rel=0.15)
@@ -190,11 +201,10 @@ def test_the_bounds_of_a_hospital_without_weight_change_nothing(bound: float) ->
     assert math.isfinite(fits[0].std_errors_[0])
 
 
-@pytest.mark.parametrize(("rows", "sd"), [(20, 1e3), (2000, 5.0)])
-@pytest.mark.parametrize("bound", [10.0, 30.0])
+@pytest.mark.parametrize(("rows", "sd", "bound"), [(20, 1e3, 30.0), (2000, 5.0, 30.0)])
 def test_wide_bounds_of_features_at_one_hospital_do_not_widen_the_posterior(rows: int, sd: float, bound: float) -> None:
     releases = [make(np.random.default_rng(5), 2000, 5.0), make(np.random.default_rng(0), rows, sd, bound=bound)]
-    posterior = BayesianRegression(seed=1, draws=400).fit(releases)
+    posterior = BayesianRegression(seed=1, draws=DRAWS).fit(releases)
     score = OLS().fit(releases)
     assert posterior.std_errors_[1:] == pytest.approx(score.std_errors_[1:], rel=0.2)
 

@@ -137,6 +137,7 @@ def test_two_hospitals_say_more_than_one(kind: Any) -> None:
     assert together / alone == pytest.approx(np.full(3, math.sqrt(0.5)), rel=0.12)
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_credible_intervals_of_several_are_near_their_score_intervals() -> None:
     releases = [make(1), make(2, rows=500, noise=20.0), make(3, noise=3.0)]
     credible, score = fitted(*releases).conf_int(), OLS().fit(releases).conf_int()

@@ -4,9 +4,10 @@ import json
 import math
 import os
 import pty
-import subprocess
 import sys
+import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pytest
 from support import BUDGET, World, ZeroNoise, open_population
 
+from curator_service.cli.main import app
 from curator_service.container import make_curator
 from curator_service.datasets import sketch as sketches
 from curator_service.datasets.manifest import ManifestError, load_manifest
@@ -41,6 +43,7 @@ lower = 0
 upper = 10
 """
 SEEDS = iter(range(10**6))
+pytestmark = pytest.mark.usefixtures("read_here")
 NOTE = "note: More than about a fifth of these people seem to be in the population 'town' too"
 
 
@@ -79,21 +82,40 @@ def town(world: World) -> World:
     return world
 
 
-def run_at_terminal(world: World, *words: str) -> tuple[bytes, int, str]:
-    """Run a command whose error stream is a terminal; return its output, status and what is shown."""
-    master, slave = pty.openpty()
-    environment = os.environ | {"CURATOR_DATA_DIR": str(world.settings.data_dir), "COLUMNS": "400", "TERM": "dumb"}
-    command = [sys.executable, "-m", "curator_service.cli.main", *words]
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=slave, check=False)
-    os.close(slave)
-    shown = b""
-    try:
-        while chunk := os.read(master, 2**16):
-            shown += chunk
-    except OSError:  # the other end is closed
-        pass
-    os.close(master)
-    return done.stdout, done.returncode, shown.decode()
+def run_command(world: World, *words: str, at_terminal: bool = True) -> tuple[bytes, int, str]:
+    """Run a command whose error stream is a terminal, or a pipe; return its output, status and what is shown.
+
+    It is a fork of this process, in which all that it imports is there already.
+    """
+    streams = os.pipe(), pty.openpty() if at_terminal else os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of other threads, of which none is used
+        child = os.fork()
+    if child == 0:
+        try:
+            os.dup2(streams[0][1], 1)
+            os.dup2(streams[1][1], 2)
+            sys.stdout, sys.stderr = open(1, "w", encoding="utf-8"), open(2, "w", encoding="utf-8")  # noqa: SIM115
+            os.environ |= {"CURATOR_DATA_DIR": str(world.settings.data_dir), "COLUMNS": "400"}
+            os.environ |= {"TERM": "dumb"} if at_terminal else {"FORCE_COLOR": "1"}
+            app(list(words))
+        except SystemExit as left:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(int(left.code or 0))
+        finally:
+            os._exit(70)
+    _, status = os.waitpid(child, 0)
+    read = []
+    for mine, its in streams:
+        os.close(its)
+        content = b""
+        with suppress(OSError):  # of a terminal whose other end is closed
+            while chunk := os.read(mine, 2**16):
+                content += chunk
+        os.close(mine)
+        read.append(content)
+    return read[0], os.waitstatus_to_exitcode(status), " ".join(read[1].decode().split())
 
 
 def test_the_same_identifiers_are_told_on_a_terminal_and_nothing_else_differs(
@@ -107,7 +129,7 @@ def test_the_same_identifiers_are_told_on_a_terminal_and_nothing_else_differs(
             "patient,dose\n" + "".join(f"P{i:05d},{j / 40 + len(told) / 100}\n" for j, i in enumerate(people))
         )
         manifest.write_text(manifest.read_text().replace('"later"', f'"in_{population}"'))
-        out, status, told[population] = run_at_terminal(town, "datasets", "add", str(manifest), str(data))
+        out, status, told[population] = run_command(town, "datasets", "add", str(manifest), str(data))
         assert status == 0, told
         written[population] = out.replace(population.encode(), b"")
         entries[population] = [(entry["kind"], sorted(entry)) for entry in town.entries(population)][-1:]
@@ -136,15 +158,9 @@ def test_the_same_identifiers_are_told_on_a_terminal_and_nothing_else_differs(
 def test_without_a_terminal_and_as_json_nothing_is_compared_and_nothing_counted(town: World, *, as_json: bool) -> None:
     manifest, data = write(town.folder, range(300), "later", "valley")
     words = ["datasets", "add", str(manifest), str(data), *(["--json"] if as_json else [])]
-    if as_json:
-        out, status, shown = run_at_terminal(town, *words)
-        assert json.loads(out)["name"] == "later"
-    else:
-        command = [sys.executable, "-m", "curator_service.cli.main", *words]
-        environment = os.environ | {"CURATOR_DATA_DIR": str(town.settings.data_dir), "FORCE_COLOR": "1"}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        status, shown = done.returncode, done.stdout + done.stderr
-    assert (status, "fifth" in shown, comparisons(town)) == (0, False, [])
+    out, status, shown = run_command(town, *words, at_terminal=as_json)
+    assert (b"later" in out, json.loads(out)["name"] if as_json else "later") == (True, "later")
+    assert (status, "fifth" in out.decode() + shown, comparisons(town)) == (0, False, [])
 
 
 def test_people_are_told_beyond_a_share_whatever_brings_them(town: World) -> None:

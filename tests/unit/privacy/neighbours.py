@@ -220,12 +220,15 @@ def gram(case: Case, persons: StoredArray) -> SufficientStatistics:
     return split_gram(compute_gram([mapped(case, persons)], terms + case.targets), terms)
 
 
+_upper = cache(np.triu_indices)
+
+
 def contributions(case: Case, persons: StoredArray) -> FloatArray:
     """Return each person's contribution, in units of q²: the upper triangle of XᵀX, Xᵀy target by target, yᵀy."""
     rows = mapped(case, persons) / UNIT
     terms = len(case.design.terms)
     x, y = rows[:, :terms], rows[:, terms:]
-    first, second = np.triu_indices(terms)
+    first, second = _upper(terms)
     xty = (y[:, :, None] * x[:, None, :]).reshape(len(x), -1)
     return np.concatenate([x[:, first] * x[:, second], xty, y**2], axis=1)
 
@@ -291,6 +294,12 @@ def search(
     case: Case, adjacency: Adjacency, goals: tuple[Goal, ...], generations: int = GENERATIONS
 ) -> list[StoredArray]:
     """Return, for each goal, the persons found that move it most: one, or one and the one who replaces them."""
+    found = breed(case, adjacency, goals, generations)
+    return [climb(case, goal, witness[None])[0] for goal, witness in zip(goals, found, strict=True)]
+
+
+def breed(case: Case, adjacency: Adjacency, goals: tuple[Goal, ...], generations: int) -> list[StoredArray]:
+    """Return what `search` climbs from."""
     rng = np.random.default_rng(20240607)
     persons = first_persons(case, rng)
     best = [0.0] * len(goals)
@@ -309,7 +318,7 @@ def search(
         elite = persons[np.unique(np.concatenate(good))]
         varied = _vary(case, elite, max(POOL - len(elite), 60), rng)
         persons = np.concatenate([*witnesses, elite, varied, fresh_persons(case, 20, rng)])
-    return [climb(case, goal, witness[None])[0] for goal, witness in zip(goals, witnesses, strict=True)]
+    return witnesses
 
 
 def climb(case: Case, goal: Goal, starts: StoredArray, steps: int = 28) -> StoredArray:
@@ -488,7 +497,7 @@ def lambda_min_cost(plan: GramPlan, accountant: Accountant) -> Fraction:
 def worst_release(case: Case, adjacency: Adjacency, goal: Goal, starts: int = 16) -> StoredArray:
     """Search, then climb from many starts, for the neighbours that move a whole release most."""
     rng = np.random.default_rng(99)
-    found = search(case, adjacency, (goal,), 3)[0]
+    found = breed(case, adjacency, (goal,), 3)[0]
     persons = 2 if adjacency is REPLACE_ONE else 1
     pool = fresh_persons(case, starts * persons, rng).reshape(starts, persons, -1)
     if len(found) == persons:

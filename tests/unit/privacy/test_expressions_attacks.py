@@ -33,9 +33,10 @@ def test_no_random_feature_fails_exceeds_a_bound_or_depends_on_other_rows() -> N
 
 @pytest.mark.slow
 def test_none_of_very_many_random_features_does() -> None:
-    found, accepted = sweep(20_000, seed=11, store=slowly.store)
+    # From 4,000 on no further branch of the code is taken: see `python -m audit.expressions` for more of the same.
+    found, accepted = sweep(5_000, seed=11, store=slowly.store)
     assert found == []
-    assert accepted > 8_000
+    assert accepted > 2_000
 
 
 # --- bases ------------------------------------------------------------------------------------------------------------
