@@ -66,7 +66,7 @@ class _Steps:
 
 
 def cut_query(columns: Sequence[Column], source: str, dialect: Dialect) -> str:
-    """Return a query that cuts raw values to the stored lattice, bit for bit as `engines.arrow.store_values` does.
+    """Return a query that cuts raw values to the stored lattice, bit for bit as columns of a cluster are stored.
 
     Numeric columns are integers or floats in the source, all others are texts. The result has an integer for each
     column, and a mark.

@@ -44,6 +44,7 @@ class Diamond:
 
 class KnownDiamond(known.RowMap):
     name = "diamond"
+    is_planned = True
 
     def shrinks(self, rows: Mapping[str, Any], longest_squared: float) -> bool:
         return longest_squared > 1

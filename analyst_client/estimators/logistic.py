@@ -326,9 +326,12 @@ def check_boolean(equations: Equations) -> None:
         )
     if not equations.has_constant:
         raise EstimationError("without a constant the release does not tell the base rate: ask with intercept=True")
-    divided = next((site.release.row_map for site in equations.sites if site.release.mapped_by.divides_targets), None)
-    if divided:
-        raise EstimationError(f"rows mapped by {divided!r} have their target divided, so it is not boolean any more")
+    maps = [site.release.mapped_by for site in equations.sites]
+    divided = next((row_map for row_map in maps if row_map.divides_targets), None)
+    if divided is not None:
+        raise EstimationError(
+            f"rows mapped by {divided.name!r} have their target divided, so it is not boolean any more"
+        )
 
 
 def link_warnings(fit: LogisticRegression, results: TargetResults) -> list[str]:

@@ -279,16 +279,17 @@ def _common_terms(releases: list[Release]) -> tuple[Term, ...]:
         raise ValueError(
             "releases are of other combinations, or of terms with other bounds: combine alike at every curator"
         )
-    row_maps = {release.row_map for release in releases}
-    divided = next((release.row_map for release in releases if release.mapped_by.divides_terms), None)
-    if unknown := next((one.row_map for one in releases if isinstance(one.mapped_by, UnknownRowMap)), None):
-        raise ValueError(f"this client does not know the row map {unknown!r}: a newer one may")
-    if divided and len(row_maps) > 1:
-        raise ValueError(f"rows mapped by {divided!r} make another model: they go with their like alone")
+    row_maps = {release.mapped_by.name for release in releases}
+    divided = next((release.mapped_by for release in releases if release.mapped_by.divides_terms), None)
+    unknown = next((one.mapped_by for one in releases if isinstance(one.mapped_by, UnknownRowMap)), None)
+    if unknown is not None:
+        raise ValueError(f"this client does not know the row map {unknown.name}: a newer one may")
+    if divided is not None and len(row_maps) > 1:
+        raise ValueError(f"rows mapped by {divided.name!r} make another model: they go with their like alone")
     by_name = [{term.name: term for term in release.terms} for release in releases]
     terms = tuple(_widest([named[term.name] for named in by_name]) for term in first.terms)
-    if divided and any(terms != tuple(named[name] for name in first.term_names) for named in by_name):
-        raise ValueError(f"rows mapped by {divided!r} under different bounds do not fit together")
+    if divided is not None and any(terms != tuple(named[name] for name in first.term_names) for named in by_name):
+        raise ValueError(f"rows mapped by {divided.name!r} under different bounds do not fit together")
     return terms
 
 

@@ -48,7 +48,10 @@ def check_robust(request: ReleaseRequest) -> None:
         (request.calibration in {None, "analytic"}, "needs the calibration of scores: leave out calibration="),
         (request.intercept, "needs a constant, whose entry of XᵀX counts the rows: leave out intercept="),
         (has_sums, "needs 'xtx', 'xty' and 'yty': leave out statistics="),
-        (row_map_named(row_map).is_plain, f"knows no weight of rows under {row_map!r}: ask with rows='box' or 'ball'"),
+        (
+            row_map_named(row_map).has_weight,
+            f"knows no weight of rows under {row_map!r}: ask with rows='box' or 'ball'",
+        ),
     ]
     for holds, rule in rules:
         if not holds:

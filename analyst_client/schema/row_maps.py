@@ -10,10 +10,14 @@ import numpy as np
 
 from analyst_client.arrays import FloatArray
 from analyst_client.display.model import number
+from analyst_client.schema.wire import as_float
+
+NAME_MAX = 100
+"""Characters of a row map's name; a longer one is shown as its beginning."""
 
 
 class RowMap:
-    """A row map. As it stands here it leaves rows as they are.
+    """A row map. As it stands here a row may count for less, by a weight that is not known.
 
     Attributes
     ----------
@@ -27,13 +31,17 @@ class RowMap:
         Whether targets are over that norm too: then the constant stands for the norm.
     is_planned : bool
         Whether `weigh` is right, so that accuracy can be expected before a release.
+    has_weight : bool
+        Whether the weight of a row can be written as an expression of its terms and the stated norm, as the ball's and
+        the box's: robust standard errors need it.
     """
 
     name: str
     by_terms: bool = True
     divides_terms: bool = False
     divides_targets: bool = False
-    is_planned: bool = True
+    is_planned: bool = False
+    has_weight: bool = False
 
     @property
     def is_plain(self) -> bool:
@@ -48,12 +56,12 @@ class RowMap:
     def shrinks(self, rows: Mapping[str, Any], longest_squared: float) -> bool:
         """Tell whether a row may count for less than another, where the longest possible one has that norm."""
         del rows, longest_squared
-        return False
+        return True
 
-    def clause(self, rows: Mapping[str, Any]) -> str | None:
-        """Return what became of rows, where it shrinks or divides them; None where nothing did."""
+    def clause(self, rows: Mapping[str, Any]) -> str:
+        """Return what became of rows, where it shrinks or divides them."""
         del rows
-        return None
+        return f"rows count by a weight of the row map {_shown(self.name)}"
 
     def weigh(self, X: FloatArray, rows: Mapping[str, Any]) -> FloatArray:
         """Return the weight of each row of scaled terms, of shape (n,)."""
@@ -63,7 +71,7 @@ class RowMap:
     @property
     def division(self) -> str:
         """Why sums are no moments, where terms are divided."""
-        return f"rows mapped by {self.name!r} were divided by their norm"
+        return f"rows mapped by {_shown(self.name)} were divided by their norm"
 
     def keeps_scale(self, *, has_constant: bool) -> bool:
         """Tell whether the model is linear in scaled terms over their norm: then coefficients stay those of these."""
@@ -75,24 +83,33 @@ class _Box(RowMap):
 
     name = "box"
     by_terms = False
+    is_planned = True
+    has_weight = True
+
+    def shrinks(self, rows: Mapping[str, Any], longest_squared: float) -> bool:
+        """Tell that no row does."""
+        del rows, longest_squared
+        return False
 
 
 class _Ball(RowMap):
     """Rows longer than a norm are shrunk to it, targets alike."""
 
     name = "ball"
+    is_planned = True
+    has_weight = True
 
     def norm(self, rows: Mapping[str, Any]) -> float | None:
         """Return the stated norm."""
         norm = rows.get("norm")
-        return float(norm) if isinstance(norm, int | float) else None
+        return as_float(norm) if isinstance(norm, int | float) and norm > 0 else None
 
     def shrinks(self, rows: Mapping[str, Any], longest_squared: float) -> bool:
         """Tell whether a row may be longer than the norm."""
         norm = self.norm(rows)
-        return norm is None or norm**2 < longest_squared
+        return norm is None or norm * norm < longest_squared
 
-    def clause(self, rows: Mapping[str, Any]) -> str | None:
+    def clause(self, rows: Mapping[str, Any]) -> str:
         """Name the norm."""
         norm = self.norm(rows)
         if norm is None:
@@ -113,8 +130,14 @@ class _Unit(RowMap):
 
     name = "unit"
     divides_terms = True
+    is_planned = True
 
-    def clause(self, rows: Mapping[str, Any]) -> str | None:
+    def shrinks(self, rows: Mapping[str, Any], longest_squared: float) -> bool:
+        """Tell that none does: each has the norm 1."""
+        del rows, longest_squared
+        return False
+
+    def clause(self, rows: Mapping[str, Any]) -> str:
         """Say so."""
         del rows
         return "rows are divided by their norm"
@@ -132,14 +155,8 @@ class _Linear(RowMap):
     """Combinations of terms, shrunk to a norm of 1."""
 
     name = "linear"
-    is_planned = False
 
-    def shrinks(self, rows: Mapping[str, Any], longest_squared: float) -> bool:
-        """Tell that it may: how long combinations are follows from their weights."""
-        del rows, longest_squared
-        return True
-
-    def clause(self, rows: Mapping[str, Any]) -> str | None:
+    def clause(self, rows: Mapping[str, Any]) -> str:
         """Say so."""
         del rows
         return "rows whose combinations are longer than 1 count for less"
@@ -150,17 +167,16 @@ class UnknownRowMap(RowMap):
 
     divides_terms = True
     divides_targets = True
-    is_planned = False
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: object) -> None:
+        self.name = _shown(name)
 
     @property
     def division(self) -> str:
         """What this client cannot tell."""
-        return f"rows were mapped by {self.name!r}, which this client does not know"
+        return f"rows were mapped by {self.name}, which this client does not know"
 
-    def clause(self, rows: Mapping[str, Any]) -> str | None:
+    def clause(self, rows: Mapping[str, Any]) -> str:
         """Say so."""
         del rows
         return self.division
@@ -170,6 +186,13 @@ ROW_MAPS: dict[str, RowMap] = {row_map.name: row_map for row_map in (_Box(), _Ba
 """Every row map that this client knows, by its name."""
 
 
-def row_map_named(name: str | None) -> RowMap:
-    """Return a row map by its name; the box where rows were not mapped."""
-    return ROW_MAPS["box"] if name is None else ROW_MAPS.get(name) or UnknownRowMap(name)
+def row_map_named(name: object) -> RowMap:
+    """Return a row map by its name; the box where rows were not mapped. Whatever a server states has one."""
+    if name is None:
+        return ROW_MAPS["box"]
+    return (ROW_MAPS.get(name) if isinstance(name, str) else None) or UnknownRowMap(name)
+
+
+def _shown(name: object) -> str:
+    text = repr(name)
+    return text if len(text) <= NAME_MAX else f"{text[:NAME_MAX]}…"

@@ -324,13 +324,17 @@ def read_model(content: Any, model: type[Body]) -> Body:
         raise _invalid(error) from None
 
 
-_TAGS = {"tree", "flat", "moments"}  # of unions: pydantic's places name them, a body has no such member
+_TAGS = {"tree", "flat", "moments"}
+"""Of the union of marginals: pydantic's places name them behind the item, and a body has no such member."""
 
 
 def _invalid(error: ValidationError) -> RequestInvalid:
     places = []
     for item in error.errors(include_url=False, include_input=False, include_context=False)[:20]:
-        pointer = "".join(f"/{escape_pointer(part)}" for part in item["loc"] if part not in _TAGS)
+        place = list(item["loc"])
+        if place[:1] == ["marginals"] and place[2:3] and place[2] in _TAGS:
+            del place[2]
+        pointer = "".join(f"/{escape_pointer(part)}" for part in place)
         # pydantic repeats a wrong tag at any length
         message = item["msg"].removeprefix("Value error, ")[:300]
         places.append({"pointer": pointer, "detail": message})

@@ -275,7 +275,6 @@ def load_toml(path: Path, model: type[_Model]) -> _Model:
         return model.model_validate(content, context=_OF_A_FILE)
     except ValidationError as error:
         items = error.errors(include_url=False)
-        items = error.errors(include_url=False)
         if any(item["loc"][:1] == ("columns",) != item["loc"] for item in items):
             items = [item for item in items if item["loc"] != ("columns",)]  # it counts columns that are wrong as none
         unfilled = [item for item in items if item["type"] == UNFILLED]

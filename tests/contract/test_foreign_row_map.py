@@ -106,7 +106,7 @@ def test_an_undeclared_one_is_refused_with_those_that_there_are(served: tuple[Wo
     world, _ = served
     answer = world.api().post("/v1/datasets/cohort/quotes", json=body(rows={"map": "cube"}))
     assert answer.json()["errors"] == [
-        {"pointer": "/rows", "detail": "the row map is one of box, ball, unit, unit_xy, linear, diamond"}
+        {"pointer": "/rows/map", "detail": "the row map is one of box, ball, unit, unit_xy, linear, diamond"}
     ]
 
 

@@ -25,7 +25,7 @@ from analyst_client.schema.columns import (
     term_json,
     terms_of,
 )
-from analyst_client.schema.row_maps import RowMap, row_map_named
+from analyst_client.schema.row_maps import NAME_MAX, RowMap, row_map_named
 from analyst_client.terms.expression import col
 
 
@@ -109,17 +109,20 @@ class MadeHere(NoisyStatistics, PublishedAnswer):
     def rows_asked(self) -> Mapping[str, Any]:
         """The row map as on the wire; empty where rows were not mapped."""
         rows = self.request.get("rows")
-        return rows if isinstance(rows, dict) else {}
+        if rows is None:
+            return {}
+        return rows if isinstance(rows, dict) and "map" in rows else {"map": rows}  # which is no name of one
 
     @property
     def row_map(self) -> str | None:
         """Row map of the curator: ``"box"``, ``"ball"``, ``"unit"``, ``"unit_xy"`` or ``"linear"``, or None."""
-        return self.rows_asked.get("map")
+        name = self.rows_asked.get("map")
+        return name if name is None or isinstance(name, str) else str(name)[:NAME_MAX]
 
     @property
     def mapped_by(self) -> RowMap:
         """Facts of the row map."""
-        return row_map_named(self.row_map)
+        return row_map_named(self.rows_asked.get("map"))
 
     @classmethod
     def from_arrays(

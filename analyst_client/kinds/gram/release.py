@@ -89,8 +89,8 @@ class Release(MadeHere):
     def weighting(self) -> str | None:
         """Weighting of rows, as a clause; None where each row counts for 1, so that sums are of people."""
         found = [f"rows count by {write_expression(self.request['weight'])}"] if "weight" in self.request else []
-        if (self.weights_rows or self.mapped_by.divides_terms) and (clause := self.mapped_by.clause(self.rows_asked)):
-            found.append(clause)
+        if self.weights_rows or self.mapped_by.divides_terms:
+            found.append(self.mapped_by.clause(self.rows_asked))
         return " and ".join(found) or None
 
     @property

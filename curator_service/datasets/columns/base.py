@@ -10,15 +10,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import pyarrow as pa
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    SerializeAsAny,
-    ValidationError,
-    ValidatorFunctionWrapHandler,
-    WrapValidator,
-)
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, SerializeAsAny, ValidationError
 from pydantic_core import PydanticCustomError
 
 from curator_service.datasets.columns.arrays import FlagArray, FloatArray, Written, Wrong
@@ -139,17 +131,18 @@ COLUMN_TYPES: dict[str, type[ColumnDeclaration]] = {}
 """Every type that was declared, by its name."""
 
 
-def _read_declaration(value: Any, handler: ValidatorFunctionWrapHandler) -> ColumnDeclaration:
+def _read_declaration(value: Any) -> ColumnDeclaration:
     """Read a column by the class of its type."""
     if isinstance(value, ColumnDeclaration):
         return value
-    if not isinstance(value, Mapping) or "type" not in value or "name" not in value:
-        handler(value)  # which says what is wrong
+    if not isinstance(value, Mapping):
+        raise PydanticCustomError("column", "a column is a table with its name and type")
+    if missing := [name for name in ("name", "type") if name not in value]:
+        raise _wrong([{"type": "missing", "loc": (name,), "input": dict(value)} for name in missing])
     kind = COLUMN_TYPES.get(value["type"]) if isinstance(value["type"], str) else None
     if kind is None:
         rule = PydanticCustomError("column_type", "is one of {types}", {"types": ", ".join(COLUMN_TYPES)})
-        at = {"type": rule, "loc": ("type",), "input": value["type"]}
-        raise ValidationError.from_exception_data("column", [at])  # type: ignore[list-item]
+        raise _wrong([{"type": rule, "loc": ("type",), "input": value["type"]}])
     others = {name for other in COLUMN_TYPES.values() for name in other.model_fields}
     if foreign := [name for name in value if name in others - set(kind.model_fields)]:
         own = [name for name in kind.model_fields if name not in ColumnDeclaration.model_fields]
@@ -157,5 +150,9 @@ def _read_declaration(value: Any, handler: ValidatorFunctionWrapHandler) -> Colu
     return kind.model_validate(value)
 
 
-AnyColumn = Annotated[SerializeAsAny[ColumnDeclaration], WrapValidator(_read_declaration)]
+def _wrong(items: list[Any]) -> ValidationError:
+    return ValidationError.from_exception_data("column", items)
+
+
+AnyColumn = Annotated[SerializeAsAny[ColumnDeclaration], PlainValidator(_read_declaration)]
 """A declaration, read by the class that its `type` names."""

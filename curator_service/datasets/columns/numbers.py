@@ -95,7 +95,7 @@ class Numeric(OfNumbers):
     @classmethod
     def _read_instants_of_bounds(cls, data: Any) -> Any:
         """Turn bounds that are written as dates into numbers since the origin."""
-        if not isinstance(data, dict) or data.get("format") not in {"date", "datetime"}:
+        if not isinstance(data, dict) or data.get("format") not in ("date", "datetime"):
             return data
         form, unit, bounds = data["format"], data.get("unit", "days"), {}
         origin = to_iso(data.get("origin"))

@@ -140,7 +140,7 @@ def _other_members(here: Mapping[str, Any], there: Mapping[str, Any]) -> str:
     unlike = [name for name in here if here[name] != there[name]]
     if all(isinstance(here[name], int | float) for name in unlike):
         return "{}, not {}".format(*_numbers({n: here[n] for n in unlike}, {n: there[n] for n in unlike}))
-    return f"another {_names(unlike)}"
+    return f"other values of {_names(unlike)}"
 
 
 def _numbers(here: Mapping[str, Any], there: Mapping[str, Any]) -> tuple[str, str]:

@@ -191,7 +191,7 @@ def _rows(dataset: Dataset, request: GramRequest, design: Design) -> dict[str, A
             row_capacity=dataset.manifest.row_capacity,
         )
     try:
-        return request.rows.fill(design).model_dump()
+        return request.rows.fill(design).model_dump(mode="json")
     except RowsInvalidError as error:
         raise RequestInvalid.at(f"/rows/{error.member}", str(error)) from None
 

@@ -3,14 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Union
 
-from pydantic import (
-    Field,
-    GetJsonSchemaHandler,
-    SerializeAsAny,
-    TypeAdapter,
-    ValidatorFunctionWrapHandler,
-    WrapValidator,
-)
+from pydantic import Field, GetJsonSchemaHandler, PlainValidator, SerializeAsAny, TypeAdapter, ValidationError
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
@@ -43,15 +36,17 @@ __all__ = [
 ]
 
 
-def _read(value: Any, handler: ValidatorFunctionWrapHandler) -> Rows:
+def _read(value: Any) -> Rows:
     """Read a row map by the class of its name."""
     if isinstance(value, Rows):
         return value
-    if not isinstance(value, Mapping) or "map" not in value:
-        handler(value)  # which says what is wrong
-    kind = ROW_MAPS.get(value["map"]) if isinstance(value["map"], str) else None
+    if not isinstance(value, Mapping):
+        raise PydanticCustomError("row_map", "a row map is an object with its name as map")
+    kind = ROW_MAPS.get(value["map"]) if isinstance(value.get("map"), str) else None
     if kind is None:
-        raise PydanticCustomError("row_map", "the row map is one of {names}", {"names": ", ".join(ROW_MAPS)})
+        rule = PydanticCustomError("row_map", "the row map is one of {names}", {"names": ", ".join(ROW_MAPS)})
+        at = {"type": rule, "loc": ("map",), "input": value.get("map")}
+        raise ValidationError.from_exception_data("rows", [at])  # type: ignore[list-item]
     return kind.model_validate(value)
 
 
@@ -64,7 +59,7 @@ class _Described:
         return handler(TypeAdapter(union).core_schema)
 
 
-RowsModel = Annotated[SerializeAsAny[Rows], WrapValidator(_read), _Described()]
+RowsModel = Annotated[SerializeAsAny[Rows], PlainValidator(_read), _Described()]
 """A row map as a request names it."""
 
 

@@ -23,7 +23,8 @@ class RowMap(Protocol):
     weighs_constant : bool
         Whether the constant is one of the terms that the weight follows from.
     lengthens : bool
-        Whether it may make entries of a row larger: then the sizes of a group no longer add up to q at most.
+        Whether it may make entries of a row larger: then the sizes of a group no longer add up to q at most. A map
+        leaves what is 0 at 0 in any case: L1 bounds count the terms of a group that may differ from it.
     bounds_entries : bool
         Whether a row is bounded by its entries' own bounds alone, as `norm_squared` then says.
     """
@@ -59,8 +60,8 @@ class Rows(BaseModel):
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
         """Register it."""
         (name,) = cls.model_fields["map"].annotation.__args__  # type: ignore[union-attr]
-        if ROW_MAPS.setdefault(name, cls) is not cls:
-            raise TypeError(f"a row map {name!r} is declared already")
+        if cls.__base__ is not Rows or ROW_MAPS.setdefault(name, cls) is not cls:
+            raise TypeError(f"a row map {name!r} is declared already, or is no class of its own")
 
     @classmethod
     def make(cls, stated: Mapping[str, Any]) -> RowMap:

@@ -186,3 +186,23 @@ def test_a_fit_of_terms_has_no_combined_ones() -> None:
     X, y = rows_of()
     with pytest.raises(EstimationError, match="those of the terms already"):
         OLS().fit(release_of(release_body(), X, y)).combined_terms()
+
+
+@pytest.mark.parametrize(
+    "rows", [{"map": ""}, {"map": ["box"]}, {"map": 0}, {"map": "x" * 100_000}, [1], 5, {"norm": 2}]
+)
+def test_rows_that_a_client_does_not_know_are_fitted_by_nothing(rows: object) -> None:
+    body = release_body()
+    body["request"]["rows"] = rows
+    release = Release.from_text(compact(body))
+    assert "does not know" in (release.weighting or "")
+    with pytest.raises(ValueError, match="does not know the row map") as told:
+        OLS().fit(release)
+    assert len(str(told.value)) < 300
+
+
+@pytest.mark.parametrize("norm", [10**400, 1e200])
+def test_a_norm_of_any_size_is_a_number(norm: float) -> None:
+    body = release_body()
+    body["request"]["rows"] = {"map": "ball", "norm": norm}
+    assert not Release.from_text(compact(body)).weights_rows
