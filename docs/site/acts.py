@@ -1,4 +1,4 @@
-"""Tables of acts, entries and columns in the documentation: `python docs/site/acts.py` writes them anew."""
+"""Tables of acts, entries and database columns in the documentation: `python docs/site/acts.py` writes them anew."""
 
 import re
 from collections.abc import Iterable

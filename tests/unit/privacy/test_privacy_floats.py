@@ -26,6 +26,7 @@ from curator_service.kinds.gram.plan import GramPlan, default_shares, plan_gram
 from curator_service.kinds.gram.sensitivity import xtx_box_l2_squared, xtx_norm_l2_squared, xty_l2_squared
 from curator_service.kinds.gram.statistics import Statistic
 from curator_service.privacy import mechanism as mechanisms
+from curator_service.privacy import row_maps
 from curator_service.privacy import sums as sums_module
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
@@ -58,6 +59,7 @@ FLOATS: dict[tuple[str, str], tuple[str, str]] = {
     ("privacy/lattice", "to_stored"): ("/ np.asarray np.clip np.float64 np.fmax np.rint", _ONE_ROUNDING),
     ("privacy/lattice", "to_request_lattice"): ("/ np.clip np.multiply np.rint", _HELD_EXACTLY),
     ("privacy/design", "Column"): ("literal", "public bounds"),
+    ("privacy/design", "Column.number"): ("literal", "public bounds"),
     ("privacy/design", "Term"): ("literal", "public bounds"),
     ("privacy/design", "code_rows"): ("np.empty np.float64", _HELD_EXACTLY),
     ("privacy/design", "_code"): (
@@ -71,6 +73,12 @@ FLOATS: dict[tuple[str, str], tuple[str, str]] = {
     ("privacy/row_maps/integers", "norms_squared"): ("np.einsum", "exact: every partial sum is below 2^52"),
     ("privacy/row_maps/integers", "scale"): ("/ np.multiply np.trunc", "exact floor, proved"),
     ("privacy/row_maps/integers", "root"): ("np.floor np.sqrt", "exact integer root, proved below 2^52"),
+    ("privacy/row_maps/ball", "BallRows.fill"): ("math.sqrt", "of terms: the longest norm that may be asked for"),
+    ("privacy/row_maps/ball", "small_norm"): (
+        "/ math.sqrt",
+        "of terms: a norm, which is then taken at its exact value",
+    ),
+    ("privacy/row_maps/linear", "LinearRows.make"): ("literal", "a norm, which is taken at its exact value"),
     ("privacy/row_maps/ball", "shrink"): ("float np.add np.float64", "integers below 2^53"),
     ("privacy/combinations", "Combinations.sums"): ("@ np.array np.float64", "exact: partial sums are below 2^52"),
     ("kinds/score/kernel", "ScoreKernel.map"): (
@@ -138,7 +146,7 @@ MODULES: dict[str, Callable[[str], bool]] = {
             *(f"kinds/score/{name}" for name in ("kernel", "sensitivity", "statistics")),
             *(f"privacy/{name}" for name in ("combinations", "losses")),
             *(f"privacy/{name}" for name in ("parts", "samplers", "sums")),
-            *(f"privacy/row_maps/{name}" for name in ("ball", "box", "integers", "unit")),
+            *(f"privacy/row_maps/{path.stem}" for path in Path(row_maps.__file__).parent.glob("*.py")),
         ],
         lambda _function: True,
     ),
