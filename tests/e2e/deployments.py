@@ -371,6 +371,11 @@ def run_command(words: list[str]) -> None:
     main()
 
 
+def run_uvicorn(words: list[str]) -> None:
+    """Run the command line of uvicorn in this process."""
+    uvicorn.main(words)
+
+
 @contextmanager
 def open_place(folder: Path, url: str | None) -> Iterator[World]:
     """Open a world on a fresh database, for the deployments of several tests."""
