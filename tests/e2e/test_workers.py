@@ -57,7 +57,7 @@ async def ask(client: httpx.AsyncClient, dataset: str, token: str, key: str, req
     while not answers or (is_for_later(answers[-1]) and time.monotonic() < deadline):
         if answers:
             assert answers[-1].headers["retry-after"] == "1"
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.2)
         headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": key}
         answers.append(await client.post(f"/v1/datasets/{dataset}/releases", json=request, headers=headers))
     return answers
