@@ -9,12 +9,14 @@ import os
 import random
 import secrets
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +43,10 @@ from curator_service.releases.acts import _prepare_again
 from curator_service.releases.audit import StoredReleaseAudit
 from curator_service.releases.response_time import ResponseTimer
 from curator_service.settings import Settings
+
+# httpx looks for it with each request to an application, in every folder; that it is not there is remembered so.
+if find_spec("sniffio") is None:
+    sys.modules["sniffio"] = None  # type: ignore[assignment]
 
 EPOCH = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 ADMIN = (Role.STEWARD, Role.PRIVACY_OFFICER, Role.AUDITOR, Role.OPERATOR)

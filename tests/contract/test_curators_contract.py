@@ -1,6 +1,7 @@
 """Two curators at once, over sockets: reserved at both before anything is bought at either."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +39,14 @@ class Wire(httpx.BaseTransport):
         return sum(method == "POST" and path.endswith(ending) for method, path in self.sent)
 
 
-@pytest.fixture
-def towns(tmp_path: Path) -> Iterator[tuple[Curators, dict[str, Wire]]]:
-    """Two curators: the second has a budget of half a release."""
+@contextmanager
+def open_towns(folder: Path) -> Iterator[tuple[Curators, dict[str, Wire]]]:
+    """Serve two curators: the second has a budget of half a release."""
     wires = {"north": Wire(), "south": Wire()}
     exact = {"noise": ZeroNoise()}  # how fits weigh sites follows from noise as it is stated, and from what was drawn
     with (
-        serve_world(tmp_path / "north", **exact) as north,
-        serve_world(tmp_path / "south", limit=Price(mu=0.06), **exact) as south,
+        serve_world(folder / "north", **exact) as north,
+        serve_world(folder / "south", limit=Price(mu=0.06), **exact) as south,
     ):
         clients = {
             name: CuratorClient(url, world.tokens["ada"], memory=None, transport=wires[name], max_attempts=1)
@@ -55,13 +56,35 @@ def towns(tmp_path: Path) -> Iterator[tuple[Curators, dict[str, Wire]]]:
             yield curators, wires
 
 
+@pytest.fixture
+def towns(tmp_path: Path) -> Iterator[tuple[Curators, dict[str, Wire]]]:
+    with open_towns(tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def shared_towns(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Curators, dict[str, Wire]]]:
+    with open_towns(tmp_path_factory.mktemp("towns")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def untouched(shared_towns: tuple[Curators, dict[str, Wire]]) -> Iterator[tuple[Curators, dict[str, Wire]]]:
+    """Return two curators for a test that leaves them as they are."""
+    curators, wires = shared_towns
+    for wire in wires.values():
+        wire.sent.clear()
+    yield curators, wires
+    assert spent(curators, "north") == spent(curators, "south") == (0.0, 0.0)
+
+
 def spent(curators: Curators, name: str) -> tuple[float, float]:
     budget = curators.clients[name].budget("cohort")
     return budget.share_spent, budget.pending.rho or 0.0
 
 
-def test_a_plan_quotes_everywhere_and_spends_nothing(towns: tuple[Curators, dict[str, Wire]]) -> None:
-    curators, _ = towns
+def test_a_plan_quotes_everywhere_and_spends_nothing(untouched: tuple[Curators, dict[str, Wire]]) -> None:
+    curators, _ = untouched
     plan = curators.plan("cohort", ["age", "sex"], **ASKED)
     assert list(plan.quotes) == ["north", "south"]
     assert not plan.is_affordable
@@ -185,8 +208,8 @@ def test_an_interrupt_gives_back_what_is_held(towns: tuple[Curators, dict[str, W
     assert spent(curators, "north")[1] == 0.0
 
 
-def test_one_curator_under_two_names_is_refused(towns: tuple[Curators, dict[str, Wire]]) -> None:
-    client = towns[0].clients["north"]
+def test_one_curator_under_two_names_is_refused(untouched: tuple[Curators, dict[str, Wire]]) -> None:
+    client = untouched[0].clients["north"]
     with pytest.raises(ValueError, match="under two names"):
         Curators({"a": client, "b": client}).plan("cohort", ["age"], **ASKED)
 
@@ -225,9 +248,9 @@ def test_a_curator_that_takes_no_reservations_is_bought_from_all_the_same(
     [{"dataset": {"west": "cohort"}}, {"dataset": "cohort", "each": {"west": {"epsilon": 0.1}}}, {"dataset": {}}],
 )
 def test_an_unknown_curator_is_refused_before_anything_is_sent(
-    towns: tuple[Curators, dict[str, Wire]], wrong: dict[str, Any]
+    untouched: tuple[Curators, dict[str, Wire]], wrong: dict[str, Any]
 ) -> None:
-    curators, wires = towns
+    curators, wires = untouched
     with pytest.raises(ValueError, match=r"no curator is named west|at least"):
         curators.plan(features=["age"], **wrong, **ASKED)
     assert wires["north"].sent == wires["south"].sent == []

@@ -13,9 +13,7 @@ from support import World
 def process_factory() -> Iterator[ProcessFactory]:
     """Return the parent of every process."""
     # The last two are what pyarrow imports at its first use, where they are installed.
-    made = ProcessFactory(
-        "deployments", "faulty", "customers", "curator_service.cli", "pandas", "pyarrow.pandas_compat"
-    )
+    made = ProcessFactory("deployments", "faulty", "customers", "warm", "pandas", "pyarrow.pandas_compat")
     try:
         yield made
     finally:

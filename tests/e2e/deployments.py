@@ -5,7 +5,6 @@ import secrets
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -14,22 +13,26 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPException
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import faulty
 import httpx
+import uvicorn
 from canaries import CANARIES
 from ledger_books import LedgerBooks, read_books
 from patience import scaled, wait_for
-from process_factory import ROOT, Child, ProcessFactory, clean_environment
+from process_factory import Child, ProcessFactory
 from support import World, body, make_rows, open_population, open_world, service_url
+from uvicorn import _subprocess as subprocess
 
 from curator_service.cli import main
 from curator_service.identity.policy import Role
 from curator_service.privacy.accountant import Price
 
+GUARDED = "curator_service.api.connections:GuardedProtocol"
 LEASE_S = scaled(0.4)
 READY_S, ANSWER_S = scaled(30.0), scaled(30.0)
 AMPLE = Price(mu=3.0)
@@ -55,6 +58,16 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def ask(port: int, path: str, timeout_s: float = 5) -> int:
+    """Return the status of an answer; 0 if there is none. It costs little, for whoever asks again and again."""
+    try:
+        with closing(HTTPConnection("127.0.0.1", port, timeout=scaled(timeout_s))) as connection:
+            connection.request("GET", path)
+            return connection.getresponse().status
+    except (OSError, HTTPException):
+        return 0
 
 
 class Server:
@@ -94,12 +107,7 @@ class Server:
         return self
 
     def _is_ready(self) -> bool:
-        try:
-            with closing(HTTPConnection("127.0.0.1", self.port, timeout=scaled(5))) as connection:
-                connection.request("GET", "/healthz")
-                return connection.getresponse().status == 200
-        except OSError:
-            return False
+        return ask(self.port, "/healthz") == 200
 
     def kill(self) -> None:
         """End it at once, as `kill -9` does."""
@@ -363,6 +371,11 @@ def run_command(words: list[str]) -> None:
     main()
 
 
+def run_uvicorn(words: list[str]) -> None:
+    """Run the command line of uvicorn in this process."""
+    uvicorn.main(words)
+
+
 @contextmanager
 def open_place(folder: Path, url: str | None) -> Iterator[World]:
     """Open a world on a fresh database, for the deployments of several tests."""
@@ -396,29 +409,22 @@ def at_once(*actions: Callable[[], Any]) -> list[Any]:
 
 
 @contextmanager
-def two_workers(app: str, environment: Mapping[str, str], *options: str) -> Iterator[str]:
+def two_workers(
+    process_factory: ProcessFactory, app: str, environment: Mapping[str, str], output: Path
+) -> Iterator[str]:
     """Serve an application from two workers of one uvicorn; yield its address."""
     port = free_port()
-    url = f"http://127.0.0.1:{port}"
-    command = [sys.executable, "-m", "uvicorn", app, "--factory", "--workers", "2", "--log-level", "warning", *options]
-    process = subprocess.Popen(
-        [*command, "--host", "127.0.0.1", "--port", str(port)], cwd=ROOT, env=clean_environment() | dict(environment)
-    )
+    process = process_factory.fork("deployments:run_workers", {"app": app, "port": port}, environment, output)
     try:
-        wait_for(lambda: process.poll() is not None or _is_ready(url), "the server is ready", 30)
-        assert process.poll() is None, "the server ended"
-        yield url
+        wait_for(lambda: process.poll() is not None or ask(port, "/readyz", 1) == 200, "the server is ready", 30)
+        assert process.poll() is None, process.text
+        yield f"http://127.0.0.1:{port}"
     finally:
-        process.terminate()
-        try:
-            process.wait(scaled(20))
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(scaled(5))
+        process.signal(signal.SIGTERM)
+        process.wait(20)
 
 
-def _is_ready(url: str) -> bool:
-    try:
-        return httpx.get(f"{url}/readyz", timeout=scaled(1)).status_code == 200
-    except httpx.TransportError:
-        return False
+def run_workers(app: str, port: int) -> None:
+    """Serve an application from two workers, forked, where uvicorn would start interpreters."""
+    subprocess.spawn = get_context("fork")  # type: ignore[assignment]
+    uvicorn.run(app, factory=True, host="127.0.0.1", port=port, workers=2, log_level="warning", http=GUARDED)

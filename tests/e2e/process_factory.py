@@ -43,7 +43,7 @@ class ProcessFactory:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=clean_environment() | {"PYTHONPATH": os.pathsep.join(places)},
+            env=clean_environment() | {"PYTHONPATH": os.pathsep.join(places), "TERM": "dumb"},  # files have no colours
         )
         self._turn = threading.Lock()
 

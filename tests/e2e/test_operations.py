@@ -9,16 +9,15 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 import httpx
 import pytest
-from deployments import Caller, Deployment, ball, box, describe, free_port
+from deployments import Caller, Deployment, ask, ball, box, describe, free_port
 from faulty import LIMITS_VARIABLE
 from patience import scaled, wait_for
-from process_factory import ROOT, clean_environment
+from process_factory import ROOT, Child, clean_environment
 from prometheus_client.parser import text_string_to_metric_families
 
 from curator_service.api.connections import STOP_S
@@ -26,17 +25,21 @@ from curator_service.kit.logs import FIELDS
 
 pytestmark = pytest.mark.slow
 
-SERVE = [sys.executable, "-c", "from curator_service.cli import main; main()", "serve"]
 CANARY = "canary-4711"
+HTTP = httpx.Client(verify=False, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
+"""Each request on a connection of its own: whichever worker answers."""
 
 
 @dataclass
 class Service:
     """A process of `curator serve`, and what it has written."""
 
-    process: subprocess.Popen[bytes]
-    url: str
-    file: Path
+    process: Child
+    port: int
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
 
     @property
     def lines(self) -> list[dict[str, object]]:
@@ -45,53 +48,42 @@ class Service:
 
     @property
     def text(self) -> str:
-        return self.file.read_text(encoding="utf-8")
+        return self.process.text
 
     def is_ready(self) -> bool:
-        try:
-            return httpx.get(f"{self.url}/readyz", timeout=scaled(2)).status_code == 200
-        except httpx.TransportError:
-            return False
+        return ask(self.port, "/readyz", 2) == 200
 
 
-def command(town: Deployment, *options: str, **changes: str) -> tuple[list[str], dict[str, str]]:
-    environment = clean_environment() | town.service_environment | {"PYTHONPATH": ":".join(sys.path)} | changes
-    return [*SERVE, *options], environment
+def launch(town: Deployment, *options: str, **changes: str) -> Child:
+    """Start a server as an operator does."""
+    output = town.folder / f"serve-{len(list(town.folder.glob('serve-*')))}.log"
+    words = {"words": ["serve", *options]}
+    return town.process_factory.fork("deployments:run_command", words, town.service_environment | changes, output)
 
 
 @contextmanager
 def served(town: Deployment, *options: str, **changes: str) -> Iterator[Service]:
     """Serve as an operator does; end it whatever happens."""
-    arguments, environment = command(town, *options, **changes)
-    port, file = free_port(), town.folder / f"serve-{len(list(town.folder.glob('serve-*')))}.log"
-    with file.open("wb") as output:
-        process = subprocess.Popen(
-            [*arguments, "--port", str(port)], cwd=ROOT, env=environment, stdout=output, stderr=output
-        )
-    service = Service(process, f"http://127.0.0.1:{port}", file)
+    port = free_port()
+    process = launch(town, *options, "--port", str(port), **changes)
+    service = Service(process, port)
     try:
         wait_for(lambda: process.poll() is not None or service.is_ready(), "the server is ready", 30)
         assert process.poll() is None, service.text
         yield service
     finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(scaled(STOP_S))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        process.signal(signal.SIGTERM)
+        with suppress(AssertionError):
+            process.wait(STOP_S)
+        process.signal(signal.SIGKILL)
 
 
 def refused(town: Deployment, *options: str, **changes: str) -> str:
     """Start a server that must not start; return what it says."""
-    arguments, environment = command(town, *options, **changes)
-    ended = subprocess.run(
-        arguments, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=scaled(30), check=False
-    )
-    assert ended.returncode == 1, ended
-    assert "Traceback" not in ended.stderr
-    return ended.stderr
+    process = launch(town, *options, **changes)
+    assert process.wait() == 1, process.text
+    assert "Traceback" not in process.text
+    return process.text
 
 
 def test_it_does_not_start_where_tokens_or_passwords_are_everybody_s(embedded_town: Deployment) -> None:
@@ -101,7 +93,13 @@ def test_it_does_not_start_where_tokens_or_passwords_are_everybody_s(embedded_to
     said = refused(town, CURATOR_DATABASE_URL="postgresql://curator:changeme@127.0.0.1:1/curator")
     assert "one of an example" in said
     assert "changeme" not in said
-    assert "development mode" in refused(town, PYTHONDEVMODE="1")
+    environment = clean_environment() | town.service_environment | {"PYTHONPATH": str(ROOT), "PYTHONDEVMODE": "1"}
+    command = [sys.executable, "-c", "from curator_service.cli import main; main()", "serve"]
+    ended = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=scaled(30), check=False
+    )
+    assert (ended.returncode, "Traceback" in ended.stderr) == (1, False)
+    assert "development mode" in ended.stderr
 
 
 def test_behind_a_declared_proxy_it_listens_and_believes_it(embedded_town: Deployment) -> None:
@@ -110,7 +108,7 @@ def test_behind_a_declared_proxy_it_listens_and_believes_it(embedded_town: Deplo
         embedded_town, "--host", "0.0.0.0", CURATOR_PROXY="127.0.0.1", CURATOR_FAILURES_PER_MINUTE="2"
     ) as service:
         statuses = [
-            httpx.get(
+            HTTP.get(
                 f"{service.url}{path}", headers={"Authorization": "Bearer x", "X-Forwarded-For": client}
             ).status_code
             for client in ("192.0.2.1", "192.0.2.1", "192.0.2.1", "192.0.2.2")
@@ -126,7 +124,7 @@ def peers(service: Service) -> set[object]:
 
 def counted(service: Service) -> dict[tuple[str, ...], float]:
     """Return every number of the metrics' page, by its name and its labels."""
-    families = text_string_to_metric_families(httpx.get(f"{service.url}/metrics").text)
+    families = text_string_to_metric_families(HTTP.get(f"{service.url}/metrics").text)
     return {(s.name, *s.labels.values()): s.value for family in families for s in family.samples}
 
 
@@ -141,7 +139,7 @@ def test_its_log_is_lines_of_listed_fields_and_its_metrics_count_for_all_workers
             with town.call(service) as caller:  # type: ignore[arg-type]
                 answer = caller.post(f"{path}/releases", box(), f"{CANARY}-{i}", headers={"X-Canary": CANARY})
                 assert answer.status_code == 201, describe(answer)
-        assert httpx.get(f"{service.url}/{CANARY}?{CANARY}={CANARY}").status_code == 404
+        assert HTTP.get(f"{service.url}/{CANARY}?{CANARY}={CANARY}").status_code == 404
         everything = {
             ("curator_releases_total", "gram", "new"): float(asked),
             ("curator_request_seconds_count", "/v1/datasets/{name}/releases"): float(asked),
@@ -150,8 +148,8 @@ def test_its_log_is_lines_of_listed_fields_and_its_metrics_count_for_all_workers
         wait_for(lambda: everything.items() <= counted(service).items(), "all answers are counted")
         for _ in range(5):  # whichever worker answers
             assert everything.items() <= counted(service).items()
-        page = httpx.get(f"{service.url}/metrics").text
-        with socket.create_connection(("127.0.0.1", int(service.url.rpartition(":")[2]))) as connection:
+        page = HTTP.get(f"{service.url}/metrics").text
+        with socket.create_connection(("127.0.0.1", service.port)) as connection:
             connection.sendall(f"GET /{CANARY} HTTP/9\r\n{CANARY}\r\n\r\n".encode())
             assert connection.recv(100)
         refusal = ("curator_refusals_total", "body-malformed")  # of a connection, before there is a request
@@ -178,24 +176,17 @@ def test_asked_to_end_it_answers_what_it_works_on_and_lets_nobody_in(embedded_to
             working = pool.submit(caller.post, path, ball(), "the-key")
             wait_for(lambda: town.look("ended").pending > 0, "it works")
             asked_at = time.monotonic()
-            service.process.send_signal(signal.SIGTERM)
-            wait_for(lambda: not is_let_in(service.url), "nobody is let in")
+            service.process.signal(signal.SIGTERM)
+            wait_for(lambda: ask(service.port, "/healthz", 1) != 200, "nobody is let in")
             assert not working.done(), "it had answered before it was asked to end"
             answer = working.result(scaled(STOP_S))
             assert answer.status_code == 201, describe(answer)
-        assert service.process.wait(scaled(STOP_S)) in {0, -signal.SIGTERM}
+        assert service.process.wait(STOP_S) in {0, -signal.SIGTERM}
         assert time.monotonic() - asked_at < scaled(STOP_S)
     assert not any(line["level"] in {"error", "critical"} for line in service.lines), service.text
     assert "Traceback" not in service.text
     books = town.audit("ended")
     assert (len(books.charges), books.pending) == (1, 0)
-
-
-def is_let_in(url: str) -> bool:
-    try:
-        return httpx.get(f"{url}/healthz", timeout=scaled(1)).status_code == 200
-    except httpx.TransportError:
-        return False
 
 
 def test_what_takes_too_long_to_wait_for_is_given_up_and_costs_nothing(town: Deployment) -> None:
@@ -237,5 +228,5 @@ def test_a_ledger_that_a_timer_finds_broken_turns_the_server_red(embedded_doomed
         output = town.folder / "verdict"
         words = {"words": ["ledger", "verify", "--json"]}
         assert town.process_factory.fork("deployments:run_command", words, town.environment, output).wait() == 1
-        assert httpx.get(f"{service.url}/readyz").json() == {"status": "not ready"}
-        assert "curator_ledger_holds 0.0" in httpx.get(f"{service.url}/metrics").text
+        assert HTTP.get(f"{service.url}/readyz").json() == {"status": "not ready"}
+        assert "curator_ledger_holds 0.0" in HTTP.get(f"{service.url}/metrics").text

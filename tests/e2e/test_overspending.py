@@ -16,7 +16,6 @@ import pytest
 from customers import read_record
 from deployments import ANALYSTS, Deployment, ball, box, two_workers
 from patience import scaled
-from process_factory import ROOT
 
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.conversions import UNITS_PER_ONE
@@ -35,8 +34,8 @@ def served(town: Deployment) -> Iterator[list[str]]:
     if not ROUNDS:
         yield [town.serve(**CALM).url for _ in range(2)]
         return
-    places = os.pathsep.join(str(place) for place in (ROOT / "tests" / "e2e", ROOT / "tests", ROOT))
-    with two_workers("faulty:create_app", town.service_environment | {"PYTHONPATH": places} | CALM) as url:
+    environment = town.service_environment | CALM
+    with two_workers(town.process_factory, "faulty:create_app", environment, town.folder / "workers.log") as url:
         yield [url]
 
 

@@ -188,8 +188,8 @@ def test_a_job_that_waits_when_its_server_is_asked_to_end_is_given_back_at_once(
 def test_a_server_ends_in_order_where_its_anchor_cannot_be_read(doomed_town: Deployment) -> None:
     """Its job is left to the next process that looks, and it takes leave all the same."""
     town = doomed_town
-    path = f"{town.open_account('stopped', row_capacity=20_000_000)}/releases"
-    server, anchor = town.serve(CURATOR_LEASE_S="3600"), town.world.settings.anchor_folder
+    path = f"{town.open_account('stopped', row_capacity=100_000)}/releases"
+    server, anchor = town.serve(CURATOR_LEASE_S="3600", CURATOR_PACE="1024"), town.world.settings.anchor_folder
     with town.call(server) as caller:
         assert caller.post(path, ball(), "the-key").status_code == 202
     assert len(list((anchor / "workers").glob("*/wrk_*"))) == 1

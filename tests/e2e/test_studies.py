@@ -1,16 +1,48 @@
 """An experiment from its command to its tables and its figure, on a few rows that are made up."""
 
 import csv
+import os
+import signal
 from itertools import product
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
+from process_factory import Child, ProcessFactory
 
+from analyst_client import RobustPrivateRegression
+from bench import serving
 from studies import cps, kalaja, local_sgd, nieminen, wang
 
 pytestmark = pytest.mark.slow
+
+
+class Forked:
+    """A server of a study, as `subprocess` holds one."""
+
+    def __init__(self, child: Child) -> None:
+        self._child, self.pid = child, child.pid
+
+    def terminate(self) -> None:
+        self._child.signal(signal.SIGTERM)
+
+    def wait(self, timeout_s: float) -> int:
+        return self._child.wait(timeout_s)
+
+
+@pytest.fixture(autouse=True)
+def _forked(process_factory: ProcessFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the server of a study be forked, of the same words."""
+
+    def popen(command: list[str], *, cwd: Path, env: dict[str, str]) -> Forked:
+        assert (command[1:3], cwd) == (["-m", "uvicorn"], serving.ROOT)
+        changed = {name: value for name, value in env.items() if os.environ.get(name) != value}
+        words = {"words": command[3:]}
+        return Forked(process_factory.fork("deployments:run_uvicorn", words, changed, tmp_path / "server.log"))
+
+    monkeypatch.setattr(serving, "subprocess", SimpleNamespace(Popen=popen))
 
 
 def write_workers(path: Path, count: int) -> None:
@@ -25,7 +57,11 @@ def write_workers(path: Path, count: int) -> None:
         writer.writerows(zip(*frame.values(), strict=True))
 
 
-def test_the_verdict_is_asked_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_verdict_is_asked_end_to_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, few in {"EPSILONS": (0.5, 1.0), "NORMS": cps.NORMS[:2], "SHARES": cps.SHARES[::7]}.items():
+        monkeypatch.setattr(cps, name, few)
     write_workers(tmp_path / cps.FILE, 300)
     figure = tmp_path / "verdict.png"
     cps.main(["--data", str(tmp_path), "--releases", "2", "--many", "2", "--figure", str(figure)])
@@ -39,7 +75,10 @@ def test_the_verdict_is_asked_end_to_end(tmp_path: Path, capsys: pytest.CaptureF
     assert figure.read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_verdict_is_asked_as_it_is_typed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_verdict_is_asked_as_it_is_typed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cps, "AS_TYPED", cps.AS_TYPED[2:])  # the longest, and the one of another shape
     write_workers(tmp_path / cps.FILE, 5_000)
     cps.main(["--data", str(tmp_path), "--typed", "1", "--draws", "2"])
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in capsys.readouterr().out.splitlines()[2:]]
@@ -78,8 +117,9 @@ def lines_of(printed: str) -> list[list[str]]:
 
 @pytest.mark.parametrize("study", [wang, kalaja], ids=["wang", "kalaja"])
 def test_a_study_of_uci_sets_runs_end_to_end(
-    study: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    study: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(kalaja, "EPSILONS", (0.3, 1.0))
     write_set(tmp_path / "airfoil", 300)
     figure = tmp_path / "figure.png"
     study.main(["--data", str(tmp_path), "--sets", "airfoil", "--releases", "1", "--figure", str(figure)])
@@ -91,7 +131,13 @@ def test_a_study_of_uci_sets_runs_end_to_end(
     assert figure.read_bytes().startswith(b"\x89PNG")
 
 
-def test_studies_of_made_up_rows_run_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_studies_of_made_up_rows_run_end_to_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small: dict[str, Any] = {"POPULATION": 20_000, "TRIALS": 2, "LENGTHS": (1.0, 10.0)}
+    for name, value in small.items():
+        monkeypatch.setattr(local_sgd, name, value)
+    monkeypatch.setitem(nieminen.ESTIMATORS, nieminen.GAMMA, RobustPrivateRegression(draws=50, seed=7))
     figures = tmp_path / "nieminen.png", tmp_path / "local.png"
     few = ["--folds", "2", "--no-splits", "--epsilons", "2", "--rows", "0", "100"]
     nieminen.main([*few, "--figure", str(figures[0])])

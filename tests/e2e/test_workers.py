@@ -11,6 +11,7 @@ import httpx
 import pytest
 from deployments import two_workers
 from patience import scaled
+from process_factory import ProcessFactory
 from support import World, body, make_rows, open_population, open_world, service_url
 
 from curator_service.privacy.accountant import Price
@@ -25,10 +26,13 @@ PATHS = pytest.mark.parametrize("rows", ROWS, ids=["at once", "pass"])
 
 
 @pytest.fixture(scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, str]]:
+def served(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, process_factory: ProcessFactory
+) -> Iterator[tuple[World, str]]:
     """Serve one world from two workers: a dataset with a population of its own for each scenario and path."""
     url = None if request.param == "sqlite" else request.getfixturevalue("module_postgres_url")
-    with open_world(tmp_path_factory.mktemp("served"), url=url, analysts=ANALYSTS, moment=datetime.now(UTC)) as world:
+    folder = tmp_path_factory.mktemp("served")
+    with open_world(folder, url=url, analysts=ANALYSTS, moment=datetime.now(UTC)) as world:
         for seed, (scenario, rows) in enumerate(itertools.product(SCENARIOS, ROWS), start=100):
             name = f"{scenario}_{rows}"
             open_population(world.curator, name, Price(rho=0.5))  # ten requests of rho = 0.05
@@ -42,8 +46,7 @@ def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         }
         if url is not None:
             environment["CURATOR_DATABASE_URL"] = service_url(url)
-        app, guarded = "curator_service.app:create_app", "curator_service.api.connections:GuardedProtocol"
-        with two_workers(app, environment, "--http", guarded) as address:
+        with two_workers(process_factory, "curator_service.app:create_app", environment, folder / "log") as address:
             yield world, address
 
 
@@ -54,7 +57,7 @@ async def ask(client: httpx.AsyncClient, dataset: str, token: str, key: str, req
     while not answers or (is_for_later(answers[-1]) and time.monotonic() < deadline):
         if answers:
             assert answers[-1].headers["retry-after"] == "1"
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.2)
         headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": key}
         answers.append(await client.post(f"/v1/datasets/{dataset}/releases", json=request, headers=headers))
     return answers

@@ -1,8 +1,12 @@
 """Nothing that was sold changes by accident: requests, digests, entries, receipts and answers, byte by byte."""
 
 import json
+import os
+import sys
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +26,21 @@ def golden() -> dict[str, Any]:
     return content
 
 
+@pytest.fixture(scope="module")
+def anew() -> Iterator[BaseContext]:
+    """Return what forks processes of a new one, which has imported what records, and nothing else."""
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["net"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))  # of the one that is forked, too
+        yield context
+
+
 @pytest.mark.parametrize("name", list(RECORDS))
-def test_what_is_told_is_what_was_told(name: str, tmp_path: Path) -> None:
+def test_what_is_told_is_what_was_told(name: str, anew: BaseContext, tmp_path: Path) -> None:
     """Of a difference that is wanted the file is written anew, and it is said in differences.md."""
     # A process of its own: what others have made in this one, ids among it, would be taken over.
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(1, mp_context=anew) as pool:
         recorded = pool.submit(RECORDS[name], tmp_path).result()
     found, before = json.loads(json.dumps(recorded)), stored(name)
     if isinstance(before, dict):

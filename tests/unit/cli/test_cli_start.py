@@ -1,19 +1,27 @@
 """Commands that are given a wrong place: no folder becomes a curator by being looked at, and a start says why not."""
 
 import json
+import multiprocessing
 import os
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing.context import ForkProcess
 from pathlib import Path
 from tempfile import gettempdir
+from typing import IO
 
 import pytest
+from forks import fork
 from patience import scaled
 from support import World
 from typer.testing import CliRunner
+from uvicorn import _subprocess
 
 from curator_service.cli.main import app
 
@@ -106,10 +114,49 @@ def test_a_large_delta_is_opened_only_by_whoever_says_so(tmp_path: Path) -> None
     assert run(*usual, "1e-4", **place)[0] == 0
 
 
-def serve(port: int, folder: Path, *words: str) -> "subprocess.Popen[str]":
-    environment = os.environ | {"CURATOR_DATA_DIR": str(folder / "data"), "CURATOR_PACE": "1", "TMPDIR": str(folder)}
-    command = [sys.executable, "-m", "curator_service.cli.main", "serve", "--port", str(port), *words]
-    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True)
+@dataclass
+class Served:
+    """A process that serves, in a session of its own, and the end of the pipe that it writes to."""
+
+    process: ForkProcess | subprocess.Popen[bytes]
+    said: IO[str]
+
+    def end(self, how: signal.Signals) -> None:
+        """Send a signal; a kill ends all of its processes, as where a machine stops."""
+        assert self.process.pid is not None
+        (os.killpg if how == signal.SIGKILL else os.kill)(self.process.pid, how)
+
+    def wait(self) -> int | None:
+        """Wait for its end; return how it ended."""
+        if isinstance(self.process, subprocess.Popen):
+            return self.process.wait(scaled(60))
+        self.process.join(scaled(60))
+        return self.process.exitcode
+
+
+@contextmanager
+def serve(port: int, folder: Path, *words: str, is_forked: bool = True) -> Iterator[Served]:
+    """Serve, from a process that is forked, workers too, or from interpreters as an operator starts them."""
+    changes = {"CURATOR_DATA_DIR": str(folder / "data"), "CURATOR_PACE": "1", "TMPDIR": str(folder)}
+    given = ["serve", "--port", str(port), *words]
+    reads, writes = os.pipe()
+    process: ForkProcess | subprocess.Popen[bytes]
+    if is_forked:
+        process = fork(partial(_serve, given), changes, writes, writes)
+    else:
+        command = [sys.executable, "-m", "curator_service.cli.main", *given]
+        process = subprocess.Popen(command, env=os.environ | changes, stderr=writes, start_new_session=True)
+    os.close(writes)
+    with open(reads, encoding="utf-8") as said:
+        served = Served(process, said)
+        yield served
+        served.wait()
+
+
+def _serve(words: list[str]) -> None:
+    _subprocess.spawn = multiprocessing.get_context("fork")  # type: ignore[assignment]
+    sys.argv = ["curator", *words]
+    app()
 
 
 @pytest.fixture
@@ -120,30 +167,33 @@ def taken() -> Iterator[int]:
 
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_port_that_is_taken_is_said_before_anything_is_made(tmp_path: Path, taken: int, workers: str) -> None:
-    process = serve(taken, tmp_path, "--workers", workers)
-    _, said = process.communicate(timeout=scaled(60))
-    assert process.returncode == 1
+    with serve(taken, tmp_path, "--workers", workers) as served:
+        said = served.said.read()
+        assert served.wait() == 1
     assert f"error: it cannot listen on 127.0.0.1, port {taken}: Address already in use" in said
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("workers", "end"),
-    [("1", signal.SIGTERM), *(("2", end) for end in (signal.SIGTERM, signal.SIGINT, signal.SIGKILL))],
+    ("workers", "end", "is_forked"),
+    [
+        ("1", signal.SIGTERM, True),
+        ("2", signal.SIGTERM, False),
+        ("2", signal.SIGINT, True),
+        ("2", signal.SIGKILL, True),
+    ],
 )
-def test_a_server_leaves_no_folder_of_its_counters_behind(tmp_path: Path, workers: str, end: signal.Signals) -> None:
+def test_a_server_leaves_no_folder_of_its_counters_behind(
+    tmp_path: Path, workers: str, end: signal.Signals, is_forked: bool
+) -> None:
     assert gettempdir() != str(tmp_path)
     # Nobody can clear up where it was killed: the next server does.
     for how in (end, signal.SIGTERM) if end == signal.SIGKILL else (end,):
-        with serve(0, tmp_path, "--workers", workers) as process:
-            assert process.stderr is not None
-            said = [next(line for line in process.stderr if "startup complete" in line)]
+        with serve(0, tmp_path, "--workers", workers, is_forked=is_forked) as served:
+            said = [next(line for line in served.said if "startup complete" in line)]
             folders = list(tmp_path.glob("curator-metrics-*"))
-            if how == signal.SIGKILL:
-                os.killpg(process.pid, how)
-            else:
-                process.send_signal(how)
-            said += process.stderr
+            served.end(how)
+            said += served.said
         assert len(folders) == int(workers != "1"), said
     assert list(tmp_path.glob("curator-metrics-*")) == []

@@ -1,15 +1,19 @@
 """Commands print in every encoding, and their tables fit 80 columns with every word whole."""
 
+import importlib
 import os
 import re
 import subprocess
 import sys
+from functools import partial
 from io import StringIO
 from pathlib import Path
 
 import pytest
+from forks import fork
 from rich.table import Table
 
+from curator_service import cli
 from curator_service.cli.terminal import Terminal
 
 IN_C = "ascii in C"
@@ -82,25 +86,35 @@ def run(encoding: str, folder: Path) -> tuple[str, str]:
     """Run the commands one after another; return what they write, and their errors."""
     (folder / "manifest.toml").write_text(MANIFEST, encoding="utf-8")
     (folder / "rows.csv").write_text("age,dose\n" + "50,0.5\n61,0.25\n" * 20, encoding="utf-8")
+    typed = folder / "typed"
+    typed.write_text("zeilen – ε\n", encoding="utf-8")
+    changes = {"COLUMNS": "80", "CURATOR_DATA_DIR": str(folder / "data")}
+    if encoding not in {"ascii", IN_C}:
+        with (folder / "out").open("wb") as out, (folder / "err").open("wb") as err:
+            work = partial(_run_here, folder)
+            process = fork(work, changes, out.fileno(), err.fileno(), given=str(typed), encoding=encoding)
+            process.join()
+        text, errors = ((folder / name).read_bytes().decode(encoding) for name in ("out", "err"))
+        assert process.exitcode == 0, errors
+        return text, errors
+    # What Python and typer make of streams in ASCII is decided where an interpreter starts.
     told = {"PYTHONIOENCODING": encoding}
     if encoding == IN_C:
         told = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": ""}
-    environment = (
-        os.environ
-        | told
-        | {
-            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-            "COLUMNS": "80",
-            "CURATOR_DATA_DIR": str(folder / "data"),
-        }
-    )
+    environment = os.environ | told | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} | changes
     (folder / "program.py").write_text(PROGRAM, encoding="utf-8")
-    typed = "zeilen – ε\n".encode()
     command = [sys.executable, "program.py"]
-    ended = subprocess.run(command, cwd=folder, env=environment, input=typed, capture_output=True, check=False)
-    encoding = encoding.removesuffix(" in C")
-    assert ended.returncode == 0, ended.stderr.decode(encoding)
-    return ended.stdout.decode(encoding), ended.stderr.decode(encoding)
+    ended = subprocess.run(
+        command, cwd=folder, env=environment, input=typed.read_bytes(), capture_output=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr.decode("ascii")
+    return ended.stdout.decode("ascii"), ended.stderr.decode("ascii")
+
+
+def _run_here(folder: Path) -> None:
+    os.chdir(folder)
+    importlib.reload(cli)  # else its main is the module of this name, where that was imported before
+    exec(PROGRAM, {})
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
