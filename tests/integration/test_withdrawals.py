@@ -39,7 +39,7 @@ def withdraw(world: World, act: Callable[[World], object]) -> None:
 
 def look(world: World) -> list[object]:
     """Return what may be seen from outside, but for counts of requests, and how much others leave of a disk."""
-    api, varying = world.api(), ("request", "second", "_free_bytes")
+    api, varying = world.api(), ("request", "second", "_free_ratio")
     lines = api.get("/metrics").text.splitlines()
     numbers = [line for line in lines if not any(word in line for word in varying)]
     chains = [world.curator.ledger.list_entries(chain.name) for chain in world.curator.ledger.list_chains()]
