@@ -233,10 +233,8 @@ MUTANTS = (
     _mutant(
         "rows of combinations not shrunk",
         "privacy/row_maps/linear.py",
-        (
-            "        return Ball.of_norm(1.0)\n",
-            "        from curator_service.privacy.row_maps.box import Box\n\n        return Box()\n",
-        ),
+        ("row_maps.ball import Ball\n", "row_maps.box import Box\n"),
+        ("    row_map: ClassVar = Ball.of_norm(1.0)", "    row_map: ClassVar = Box()"),
         cells=("gaussian combinations, add_remove",),
     ),
     _mutant(

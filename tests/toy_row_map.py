@@ -13,16 +13,8 @@ from analyst_client.arrays import FloatArray
 from analyst_client.schema import row_maps as known
 from curator_service.privacy.design import Design
 from curator_service.privacy.lattice import UNIT, RowArray
-from curator_service.privacy.row_maps.base import RowMap, Rows
+from curator_service.privacy.row_maps.base import Rows
 from curator_service.privacy.row_maps.integers import scale
-
-
-class DiamondRows(Rows):
-    map: Literal["diamond"]
-
-    @classmethod
-    def make(cls, stated: Mapping[str, Any]) -> RowMap:
-        return Diamond()
 
 
 @dataclass(frozen=True)
@@ -40,6 +32,11 @@ class Diamond:
     def apply(self, rows: RowArray, design: Design, out: RowArray | None = None) -> RowArray:
         size = np.abs(rows[:, : len(design.terms)]).sum(axis=1)
         return scale(rows, np.full(len(rows), float(UNIT)), np.maximum(size, UNIT), out)
+
+
+class DiamondRows(Rows):
+    map: Literal["diamond"]
+    row_map: ClassVar = Diamond()
 
 
 class KnownDiamond(known.RowMap):

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from curator_service.datasets.columns.arrays import blank
+from curator_service.datasets.columns.arrays import Written
 from curator_service.datasets.columns.base import CodedColumn
 from curator_service.datasets.keys import KeyOf, looks_like_key
 from curator_service.datasets.manifest import Manifest
@@ -51,7 +51,7 @@ class KeyWatch:
 
     def __init__(self, manifest: Manifest, *, of_registered: bool = False) -> None:
         self._manifest, self._of_registered = manifest, of_registered
-        self._missing = pa.array(["", *(manifest.missing_values or ())], pa.string())
+        self._written = Written(".", manifest.missing_values or ())
         self._once = Pseudonymiser.for_once()
         self._declared = {
             place: declaration.header
@@ -118,7 +118,7 @@ class KeyWatch:
     def _hash_words(self, array: pa.Array) -> tuple[_Hashes, npt.NDArray[np.bool_]]:
         kind = array.type
         if pa.types.is_string(kind):
-            folded = fold_subjects(blank(array, self._missing))
+            folded = fold_subjects(self._written.blank(array))
             return number_persons(self._once.make(folded)), are_known(folded)
         if pa.types.is_integer(kind) or pa.types.is_floating(kind):
             numbers = pc.cast(array, pa.int64() if pa.types.is_integer(kind) else pa.float64(), safe=False)

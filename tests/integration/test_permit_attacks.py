@@ -33,6 +33,11 @@ def leave_out(world: World, permit: str, **change: Any) -> None:
     assert answer.json()["state"] == "applied", answer.text
 
 
+def rename(world: World, permit: str) -> None:
+    asked = world.api("olga").post(f"/v1/permits/{permit}", json=ASKED | {"project": "liver"}).json()
+    assert world.api("otto").post(f"/v1/admin/proposals/{asked['id']}/approve").status_code == 200
+
+
 @pytest.fixture
 def now(tmp_path: Path, database_url: str | None) -> Any:
     with open_world(tmp_path, url=database_url, moment=datetime.now(UTC)) as world:
@@ -87,6 +92,52 @@ class TestLeavingOut:
         assert world.curator.ledger.guard.reason() == ""
         problem(answer, "permit-needed", 403)
         assert kinds(world) == before
+        assert_sound(world)
+
+    @pytest.mark.parametrize(("rows", "told"), [("box", "permit-needed"), ("ball", "permit-expired")])
+    def test_another_project_between_the_look_and_the_charge_seals_nothing(
+        self, now: World, rows: str, told: str
+    ) -> None:
+        world = now
+        permit, api = world.permit(people=["ada", "ben"]), world.api("ada")
+        service = api.app.state.curator.releases
+        check, done = service._check_headroom, []
+
+        def rename_after_the_look(*place: Any, **how: Any) -> None:
+            check(*place, **how)
+            if not done:
+                done.append(True)
+                rename(world, permit)
+
+        service._check_headroom = rename_after_the_look
+        answer = api.post(RELEASES, json=body(project="kidney", fresh=True, rows={"map": rows}), key="k")
+        assert world.curator.ledger.guard.reason() == ""
+        problem(answer, told, 403)
+        assert world.account().posted == 0
+        assert_sound(world)
+
+    def test_what_is_held_goes_by_the_project_that_it_was_held_for(self, now: World) -> None:
+        world = now
+        permit = world.permit(people=["ada", "ben"])
+        asked = {"price": {"mu": 0.05}, "expires_in_s": 600, "project": "kidney"}
+        held = world.api().post("/v1/datasets/cohort/reservations", json=asked, key="held").json()["id"]
+        rename(world, permit)
+        drawn = body(price={"mu": 0.02}, reservation=held, fresh=True)
+        assert world.api().post(RELEASES, json=drawn, key="drawn").status_code == 201
+        assert world.entries()[-1]["project"] == "kidney"
+        problem(buy(world, "old"), "permit-needed", 403)
+        assert buy(world, "new", project="liver").status_code == 201
+        assert_sound(world)
+
+    @pytest.mark.parametrize("rows", ["box", "ball"])
+    def test_a_row_with_another_project_is_charged_for_nothing(self, now: World, rows: str) -> None:
+        """Else a signed entry would say what no officer granted."""
+        world = now
+        permit = world.permit(people=["ada", "ben"])
+        world.sql(f"UPDATE permits SET project = 'liver' WHERE id = '{permit}'")
+        assert buy(world, "k", project="liver", rows={"map": rows}).status_code in {403, 503}
+        assert world.account().posted == 0
+        assert "charge" not in {entry["kind"] for entry in world.entries()}
         assert_sound(world)
 
     def test_a_reservation_of_an_analyst_at_that_moment_leaves_a_ledger_that_holds(self, now: World) -> None:

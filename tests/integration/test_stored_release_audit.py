@@ -349,7 +349,7 @@ def test_a_charge_that_stands_before_its_dataset_is_found(world: World, monkeypa
         forging.setattr(Trust, "check_registered", lambda *_: None)
         forging.setattr(Trust, "check_latest", lambda *_: None)
         forging.setattr(Trust, "check_permit", lambda *_: None)
-        forging.setattr(Trust, "check_rules", lambda *_: None)
+        forging.setattr(Trust, "check_terms", lambda *_: None)
         sold = world.api().post(f"{register_private(world, 'ada')}/releases", json=NARROW, key="k").json()
     assert f"the dataset of sequence {sold['receipt']['sequence']}" in world.discrepancies()
     with world.curator.ledger.unit() as ledger:

@@ -61,8 +61,7 @@ def find_part(
             raise ValueError(f"{name!r} is {kind}, so it cannot become a target: ask the curator for it")
     if row_map_named(row_map).divides_terms and (moved or set(features) != set(whole.feature_names)):
         raise ValueError(
-            f"{row_map_named(row_map).division}, which is of all features, so a part of them is no model of its own: "
-            "ask the curator for it"
+            f"{row_map_named(row_map).division}: of a part of the features it holds no model; ask the curator for it"
         )
     if whole.combined and (moved or set(features) != set(whole.feature_names)):
         raise ValueError(

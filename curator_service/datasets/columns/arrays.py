@@ -62,13 +62,8 @@ class Written:
 
     def blank(self, words: pa.Array) -> pa.Array:
         """Return words without spaces around them; empty ones where the value is missing."""
-        return blank(words, self._words)
-
-
-def blank(words: pa.Array, missing: pa.Array) -> pa.Array:
-    """Return words without spaces around them; empty ones for those that stand for a missing value."""
-    words = pc.utf8_trim_whitespace(pc.fill_null(words, ""))
-    return words if len(missing) == 1 else pc.if_else(pc.is_in(words, missing), "", words)
+        words = pc.utf8_trim_whitespace(pc.fill_null(words, ""))
+        return words if len(self._words) == 1 else pc.if_else(pc.is_in(words, self._words), "", words)
 
 
 def parse_numbers(words: pa.Array, decimal: str) -> tuple[FloatArray, FlagArray]:

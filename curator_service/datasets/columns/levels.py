@@ -165,8 +165,7 @@ class Categorical(_Declared):
 
     def store(self, values: pa.Array) -> StoredArray:
         """Code words; words that are no level are no level of the lattice either."""
-        words = pc.utf8_trim_whitespace(values).to_pylist()
-        return np.array([self._codes.get(word, UNKNOWN) if word else MISSING for word in words], dtype=np.int32)
+        return _code_words(pc.utf8_trim_whitespace(values), self._codes)
 
 
 class Boolean(_Declared):
@@ -218,7 +217,11 @@ class Boolean(_Declared):
         words, codes = pc.utf8_trim_whitespace(values), self._codes
         if self.labels == _PLAIN:
             words, codes = pc.utf8_lower(words), {**codes, "0": 0, "1": 1}
-        return np.array([codes.get(word, UNKNOWN) if word else MISSING for word in words.to_pylist()], dtype=np.int32)
+        return _code_words(words, codes)
+
+
+def _code_words(words: pa.Array, codes: Mapping[str, int]) -> StoredArray:
+    return np.array([codes.get(word, UNKNOWN) if word else MISSING for word in words.to_pylist()], dtype=np.int32)
 
 
 def _told_of_texts(found: pa.DataType) -> str:

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
-from curator_service.datasets.columns.arrays import blank, parse_numbers
+from curator_service.datasets.columns.arrays import Written, parse_numbers
 from curator_service.datasets.manifest import CsvOptions, Manifest
 from curator_service.datasets.sources import base
 from curator_service.datasets.sources.base import (
@@ -402,10 +402,10 @@ class _FastReader:
 
     def _convert(self, table: pa.Table, names: Collection[str]) -> pa.Table | None:
         """Read numbers as the coder reads words; None if one is wrong."""
-        missing = pa.array(["", *(self._manifest.missing_values or ())], pa.string())
+        written = Written(self._options.decimal, self._manifest.missing_values or ())
         columns = {name: to_array(table[name]) for name in table.column_names}
         for name in names:
-            numbers, wrong = parse_numbers(blank(columns[name], missing), self._options.decimal)
+            numbers, wrong = parse_numbers(written.blank(columns[name]), written.decimal)
             if wrong.any():
                 return None
             columns[name] = pa.array(numbers)

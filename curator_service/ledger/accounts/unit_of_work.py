@@ -319,14 +319,14 @@ class Ledger:
         Raises
         ------
         Refused
-            If a rule of the permit does not allow what is asked: it has just been changed.
+            If the permit is of another project, or a rule does not allow what is asked: it has just been changed.
         Contradiction
             If it is not the version that was registered last, or not the permit that was granted last: whoever may
             change the tables could put back rows that have ended, or let people spend more, for a moment.
         """
         self.trust.check_latest(self.connection, dataset, head)
         self.trust.check_permit(self.connection, dataset, payer)
-        self.trust.check_rules(dataset.population, payer, asked)
+        self.trust.check_terms(dataset.population, payer, asked)
 
 
 def _payer(reservation: Reservation) -> Payer:
@@ -420,16 +420,21 @@ class Trust:
             said is None
             or share is None
             or (share.limit, share.expires_at) != (said.limit, said.expires_at)
-            or payer.project != said.project
             or payer.principal_id not in said.people
             or dataset.name not in said.datasets
         ):
             raise Contradiction(f"the permit {payer.permit_id!r} is not what {dataset.population!r} granted last")
 
-    def check_rules(self, population: str, payer: Payer, asked: Asked) -> None:
-        """Refuse what a permit's rules do not allow, as the ledger had them last; after `check_permit`."""
+    def check_terms(self, population: str, payer: Payer, asked: Asked) -> None:
+        """Refuse another project, and what a rule does not allow, as the ledger had them last; after `check_permit`.
+
+        A permit may be given another project at any time. What was held before goes by the old one.
+        """
         said = self.told[population][0].permits.get(payer.permit_id)
-        if said is not None and find_broken(said.rules, asked) is not None:
+        if said is None:
+            return
+        renamed = payer.reservation_id is None and payer.project != said.project
+        if renamed or find_broken(said.rules, asked) is not None:
             raise Refused
 
 

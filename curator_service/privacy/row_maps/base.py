@@ -26,7 +26,7 @@ class RowMap(Protocol):
         Whether it may make entries of a row larger: then the sizes of a group no longer add up to q at most. A map
         leaves what is 0 at 0 in any case: L1 bounds count the terms of a group that may differ from it.
     bounds_entries : bool
-        Whether a row is bounded by its entries' own bounds alone, as `norm_squared` then says.
+        Whether a row is bounded by its entries' own bounds alone, as `norm_squared` then says; no map that lengthens.
     """
 
     weighs_terms: ClassVar[bool]
@@ -55,6 +55,8 @@ class Rows(BaseModel):
     model_config = STRICT
 
     map: str  # declaring a class with a name here registers it
+    row_map: ClassVar[RowMap]
+    """What a request means, where it is the same map for each."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
@@ -66,7 +68,8 @@ class Rows(BaseModel):
     @classmethod
     def make(cls, stated: Mapping[str, Any]) -> RowMap:
         """Return the map that a canonical request states."""
-        raise NotImplementedError
+        del stated
+        return cls.row_map
 
     def fill(self, design: Design) -> Self:
         """Return it with its defaults for a design.

@@ -1,24 +1,11 @@
 """The box: each entry bounded by itself."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from curator_service.privacy.design import Design
 from curator_service.privacy.lattice import UNIT, RowArray
-from curator_service.privacy.row_maps.base import RowMap, Rows
-
-
-class BoxRows(Rows):
-    """Rows as they are, bounded entry by entry."""
-
-    map: Literal["box"]
-
-    @classmethod
-    def make(cls, stated: Mapping[str, Any]) -> RowMap:
-        """Return the box."""
-        del stated
-        return Box()
+from curator_service.privacy.row_maps.base import Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +28,10 @@ class Box:
             return rows
         out[:] = rows
         return out
+
+
+class BoxRows(Rows):
+    """Rows as they are, bounded entry by entry."""
+
+    map: Literal["box"]
+    row_map: ClassVar = Box()

@@ -5,14 +5,13 @@ paid for. Whatever they are, a row's combinations are rounded to the lattice, an
 of q exactly; targets are shrunk alike. So weights decide what is measured, and never how far a row can move it.
 """
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from curator_service.privacy.combinations import BITS_MAX, WEIGHTS_MAX
 from curator_service.privacy.row_maps.ball import Ball
-from curator_service.privacy.row_maps.base import RowMap, Rows
+from curator_service.privacy.row_maps.base import Rows
 
 TermName = Annotated[str, Field(min_length=1, max_length=2000)]
 Weight = Annotated[int, Field(ge=-WEIGHTS_MAX, le=WEIGHTS_MAX)]
@@ -31,9 +30,4 @@ class LinearRows(Rows):
     map: Literal["linear"]
     bits: BitsModel
     matrix: MatrixModel
-
-    @classmethod
-    def make(cls, stated: Mapping[str, Any]) -> RowMap:
-        """Return the ball of norm 1, whatever the weights are: the design has the combinations."""
-        del stated
-        return Ball.of_norm(1.0)
+    row_map: ClassVar = Ball.of_norm(1.0)  # whatever the weights are: the design has the combinations

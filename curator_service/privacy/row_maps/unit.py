@@ -1,42 +1,17 @@
 """Rows over their norm, with the targets left alone or divided alike."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from curator_service.privacy.design import Design
 from curator_service.privacy.lattice import UNIT, RowArray
-from curator_service.privacy.row_maps.base import RowMap, Rows
+from curator_service.privacy.row_maps.base import Rows
 from curator_service.privacy.row_maps.integers import isqrt, norms_squared, scale
 
 _ROOT_BITS = 8
 """Fractional bits of a norm that divides: without them a row of norm 1 would be divided by 2."""
-
-
-class UnitRows(Rows):
-    """Terms beside the constant divided by their norm, and targets left alone."""
-
-    map: Literal["unit"]
-
-    @classmethod
-    def make(cls, stated: Mapping[str, Any]) -> RowMap:
-        """Return the map."""
-        del stated
-        return Unit()
-
-
-class UnitXYRows(Rows):
-    """Terms beside the constant, and targets, divided by the norm of those terms."""
-
-    map: Literal["unit_xy"]
-
-    @classmethod
-    def make(cls, stated: Mapping[str, Any]) -> RowMap:
-        """Return the map."""
-        del stated
-        return UnitXY()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +58,13 @@ class Unit:
         return _divide_by_norm(rows, design, len(design.terms), out)
 
 
+class UnitRows(Rows):
+    """Terms beside the constant divided by their norm, and targets left alone."""
+
+    map: Literal["unit"]
+    row_map: ClassVar = Unit()
+
+
 @dataclass(frozen=True, slots=True)
 class UnitXY:
     """The terms of each row over their norm, and its targets over the same norm: eq. 3.4 of [1]_.
@@ -126,6 +108,13 @@ class UnitXY:
         targets = mapped[:, len(design.terms) :]
         np.clip(targets, -UNIT, UNIT, out=targets)
         return mapped
+
+
+class UnitXYRows(Rows):
+    """Terms beside the constant, and targets, divided by the norm of those terms."""
+
+    map: Literal["unit_xy"]
+    row_map: ClassVar = UnitXY()
 
 
 def _divide_by_norm(rows: RowArray, design: Design, end: int, out: RowArray | None) -> RowArray:

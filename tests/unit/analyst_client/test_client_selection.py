@@ -206,7 +206,7 @@ def test_rows_divided_by_their_norm_have_no_parts(row_map: str) -> None:
     body = release_body()
     body["request"]["rows"] = {"map": row_map}
     release = Release.from_text(compact(body))
-    with pytest.raises(ValueError, match="norm, which is of all features"):
+    with pytest.raises(ValueError, match="of a part of the features it holds no model"):
         release.select(["age"])
     assert release.select(["sex", "age"]).feature_names == ("sex", "age")
 

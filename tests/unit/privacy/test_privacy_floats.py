@@ -78,7 +78,7 @@ FLOATS: dict[tuple[str, str], tuple[str, str]] = {
         "/ math.sqrt",
         "of terms: a norm, which is then taken at its exact value",
     ),
-    ("privacy/row_maps/linear", "LinearRows.make"): ("literal", "a norm, which is taken at its exact value"),
+    ("privacy/row_maps/linear", "LinearRows"): ("literal", "a norm, which is taken at its exact value"),
     ("privacy/row_maps/ball", "shrink"): ("float np.add np.float64", "integers below 2^53"),
     ("privacy/combinations", "Combinations.sums"): ("@ np.array np.float64", "exact: partial sums are below 2^52"),
     ("kinds/score/kernel", "ScoreKernel.map"): (
