@@ -68,7 +68,7 @@ def tell(population: Population, n: int, epsilon: float, rules: RefinementRules,
     rsquared, deviation = truth(population)
     differs = fit.f_test().pvalue < 0.05
     contradicts = (differs and high == 0.0) or (not differs and low > 0.0)
-    found = float(np.asarray(fit.rsquared)), math.sqrt(float(np.asarray(fit.scale)))
+    found = float(np.asarray(fit.rsquared_)), math.sqrt(float(np.asarray(fit.scale_)))
     return Told(bool(low <= rsquared <= high), float(high - low), found[0], found[1] / deviation, bool(contradicts))
 
 

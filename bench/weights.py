@@ -151,7 +151,7 @@ def run_repeat(case: tuple[str, int, int, float, float, int]) -> tuple[str, floa
     try:
         fit = OLS().fit(hospital.release(epsilon))
         low, high = fit.conf_int()[1:].T
-        private = float(np.median(fit.privacy_share[1:]))
+        private = float(np.median(fit.privacy_share_[1:]))
     except EstimationError:
         low, high, private = np.full(d, -np.inf), np.full(d, np.inf), 1.0
     bounded = np.isfinite(high - low)

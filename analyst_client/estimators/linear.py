@@ -161,7 +161,7 @@ class LinearFit(Fit):
         return found if len(self.targets_) > 1 else found[:, 0]
 
     @property
-    def privacy_share(self) -> FloatArray:
+    def privacy_share_(self) -> FloatArray:
         """Share of each parameter's variance that is privacy noise, 0 to 1, of shape (P,) or (T, P).
 
         NaN where its interval has no end: the noise hides the share, too.
@@ -169,18 +169,18 @@ class LinearFit(Fit):
         return self._of_each_target(lambda results: results.told.privacy_share)
 
     @property
-    def vif(self) -> FloatArray:
+    def vif_(self) -> FloatArray:
         """Variance inflation factor of each term beside the constant, of shape (D',): NaN where the noise hides it."""
         vif: FloatArray = self._all_results()[0].told.vif
         return vif
 
     @property
-    def rsquared(self) -> float | FloatArray:
+    def rsquared_(self) -> float | FloatArray:
         """R² of the model, corrected for the privacy noise; NaN where `rsquared_interval` is all of [0, 1]."""
         return self._of_each_target(lambda results: results.told.rsquared)
 
     @property
-    def rsquared_adj(self) -> float | FloatArray:
+    def rsquared_adj_(self) -> float | FloatArray:
         """R² adjusted for the number of coefficients, corrected for the privacy noise."""
         return self._of_each_target(lambda results: results.told.rsquared_adj)
 
@@ -191,7 +191,7 @@ class LinearFit(Fit):
         return np.asarray(found, dtype=np.float64)
 
     @property
-    def scale(self) -> float | FloatArray:
+    def scale_(self) -> float | FloatArray:
         """Residual variance, in squared units of the target, corrected for privacy noise; NaN where that hides it."""
         return self._of_each_target(lambda results: results.told.scale)
 

@@ -126,7 +126,7 @@ def test_the_number_of_rows_is_told_where_combinations_hold_the_constant(
     assert fit.predict(FRAME, clip=True).shape == (3,)
     assert [row.label for row in fit.combined_terms().estimates] == [("(constant)",), ("age",)]
     with pytest.raises(EstimationError, match="the release does not tell by how much"):
-        _ = fit.scale
+        _ = fit.scale_
 
 
 def test_a_release_is_saved_loaded_and_pickled(combined: Release, tmp_path: Path) -> None:

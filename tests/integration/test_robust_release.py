@@ -105,7 +105,7 @@ def test_what_would_tell_too_little_is_given_back(client: CuratorClient) -> None
     assert spent(client) == pytest.approx(4.0 * (1.0 - ROBUST_SHARE), rel=1e-6)
     assert not list(client.reservations())
     fit = OLS().fit(release)
-    assert fit.privacy_share.min() > 0.8 or "robust=True buys no others" in " ".join(fit.caveats())
+    assert fit.privacy_share_.min() > 0.8 or "robust=True buys no others" in " ".join(fit.caveats())
 
 
 def test_the_same_call_goes_on_after_the_release(client: CuratorClient, monkeypatch: pytest.MonkeyPatch) -> None:

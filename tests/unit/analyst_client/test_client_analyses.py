@@ -302,7 +302,7 @@ class TestHypothesesWithoutNoise:
             assert two_way[name].statistic == pytest.approx(expected.loc[name, "F"], rel=1e-8)
 
     def test_adjusted_r_squared(self) -> None:
-        assert self.fit.rsquared_adj == pytest.approx(self.reference.rsquared_adj, **EXACT)
+        assert self.fit.rsquared_adj_ == pytest.approx(self.reference.rsquared_adj, **EXACT)
 
     @pytest.mark.parametrize(
         ("text", "message"),

@@ -158,8 +158,8 @@ def test_a_fit_of_combinations_is_that_of_the_terms_seen_through_the_matrix() ->
         pytest.approx(pair, rel=1e-6) for pair in plain.conf_int().tolist()
     ]
     assert [one.value for one in combined.raw_powers().estimates] == pytest.approx(expected.params)
-    assert combined.rsquared == pytest.approx(plain.rsquared)
-    assert combined.rsquared_adj == pytest.approx(plain.rsquared_adj)
+    assert combined.rsquared_ == pytest.approx(plain.rsquared_)
+    assert combined.rsquared_adj_ == pytest.approx(plain.rsquared_adj_)
     one, other = combined.f_test(), plain.f_test()
     assert (one.constraints, one.dof) == (other.constraints, pytest.approx(other.dof))
     assert one.statistic == pytest.approx(other.statistic, rel=1e-6)

@@ -70,10 +70,10 @@ class TestWithoutNoise:
         assert self.fit.pvalues_ == pytest.approx(self.reference.pvalues, rel=1e-9, abs=1e-30)
 
     def test_r_squared(self) -> None:
-        assert self.fit.rsquared == pytest.approx(self.reference.rsquared, **EXACT)
+        assert self.fit.rsquared_ == pytest.approx(self.reference.rsquared, **EXACT)
 
     def test_residual_scale(self) -> None:
-        assert self.fit.scale == pytest.approx(self.reference.scale, **EXACT)
+        assert self.fit.scale_ == pytest.approx(self.reference.scale, **EXACT)
 
     def test_f_test(self) -> None:
         test = self.fit.f_test()
@@ -84,7 +84,7 @@ class TestWithoutNoise:
     def test_variance_inflation(self) -> None:
         design = sm.add_constant(RAW)
         expected = [variance_inflation_factor(design, j) for j in (1, 2, 3)]
-        assert self.fit.vif == pytest.approx(expected, **EXACT)
+        assert self.fit.vif_ == pytest.approx(expected, **EXACT)
 
     def test_prediction_intervals(self) -> None:
         rows = RAW[:5]
@@ -93,7 +93,7 @@ class TestWithoutNoise:
         assert self.fit.predict_interval(rows, mean=True) == pytest.approx(expected.conf_int(), **EXACT)
 
     def test_nothing_is_privacy_noise(self) -> None:
-        assert self.fit.privacy_share == pytest.approx(np.zeros(4), abs=1e-15)
+        assert self.fit.privacy_share_ == pytest.approx(np.zeros(4), abs=1e-15)
         assert self.fit.identification().strength == math.inf
         assert self.fit.identification().factor == 0.0
 
@@ -105,7 +105,7 @@ class TestWithoutNoise:
         fit = OLS().fit(release, rows=200)
         assert fit.std_errors_ == pytest.approx(reference.bse, **EXACT)
         assert fit.pvalues_ == pytest.approx(reference.pvalues, rel=1e-9, abs=1e-30)
-        assert fit.rsquared == pytest.approx(reference.rsquared, **EXACT)
+        assert fit.rsquared_ == pytest.approx(reference.rsquared, **EXACT)
 
     def test_several_targets(self) -> None:
         both = np.column_stack([Y, RNG.normal(0.0, 0.1, 200)])
@@ -150,7 +150,7 @@ def test_units_change_nothing_but_units() -> None:
     ratio = np.array([25.0, 5.0, 2.0]) / 3.0
     assert its.conf_int()[1:] == pytest.approx(mine.conf_int()[1:] * ratio[:, None], **EXACT)
     assert its.pvalues_[1:] == pytest.approx(mine.pvalues_[1:], rel=1e-9, abs=1e-30)
-    assert its.rsquared == pytest.approx(mine.rsquared, **EXACT)
+    assert its.rsquared_ == pytest.approx(mine.rsquared_, **EXACT)
     assert its.f_test().statistic == pytest.approx(mine.f_test().statistic, **EXACT)
 
 
@@ -175,7 +175,7 @@ def test_noise_widens_intervals_and_takes_its_share() -> None:
     shares, widths = [], []
     for sd in (0.5, 2.0, 8.0):
         fit = OLS().fit(noisy(rows=20000, noise=Noise(sd * 1.4, sd, sd, sd)))
-        shares.append(fit.privacy_share[1])
+        shares.append(fit.privacy_share_[1])
         widths.append(np.ptp(fit.conf_int()[1]))
     assert shares == sorted(shares)
     assert widths == sorted(widths)
@@ -282,7 +282,7 @@ def test_the_residual_sum_is_corrected_for_what_the_noise_adds() -> None:
     assert np.mean(found[:, 0]) == pytest.approx(0.04, abs=4.0 * np.std(found[:, 0]) / math.sqrt(200))
     hidden = found[:, 0] < 2.0 * found[:, 1]
     assert 0.1 < np.mean(hidden) < 0.9
-    assert np.array_equal(np.isnan([fit.scale for fit in fits]), hidden)
+    assert np.array_equal(np.isnan([fit.scale_ for fit in fits]), hidden)
     plain = []
     for seed in range(200):
         (equations,) = pool(noisy(seed, noise=noise))
@@ -300,8 +300,8 @@ def test_what_no_noise_hides_is_told() -> None:
             sums = (D.T @ D, (D.T @ kept)[:, np.newaxis], [kept @ kept])
             named = {"features": ["a", "b"], "targets": ["y"], "constant": constant}
             fit = OLS().fit(Release.from_arrays(*sums, **named))
-            assert np.isfinite(fit.vif).all()
-            assert not constant or fit.scale == pytest.approx(0.0, abs=1e-9)
+            assert np.isfinite(fit.vif_).all()
+            assert not constant or fit.scale_ == pytest.approx(0.0, abs=1e-9)
 
 
 class TestWeakData:
@@ -458,7 +458,7 @@ def test_standard_errors_that_noise_does_not_hide_say_what_they_assume() -> None
     quiet, loud = (
         OLS().fit(noisy(noise=Noise(sd, sd, sd, sd, distribution="discrete_gaussian"))) for sd in (4.0, 40.0)
     )
-    assert quiet.privacy_share[1] < 0.8 < loud.privacy_share[1:].min()
+    assert quiet.privacy_share_[1] < 0.8 < loud.privacy_share_[1:].min()
     assert "assume one residual variance" in " ".join(quiet.caveats())
     assert "assume one residual variance" not in " ".join(loud.caveats())
     assert "rows of one person count as persons" in " ".join(str(loud.summary()).split())
@@ -478,17 +478,17 @@ def test_a_residual_deviation_that_noise_hides_is_not_called_zero() -> None:
 def test_what_noise_outweighs_is_not_told() -> None:
     """R² was 1.00 or far below 0, the residual sd several times the truth, and the share of privacy any number."""
     loud = [AdaSSP().fit(noisy(seed, 50, Noise(30.0, 20.0, 20.0, 10.0))) for seed in range(20)]
-    found = np.array([[fit.rsquared, fit.rsquared_adj, fit.scale, *fit.rsquared_interval()] for fit in loud])
+    found = np.array([[fit.rsquared_, fit.rsquared_adj_, fit.scale_, *fit.rsquared_interval()] for fit in loud])
     untold = (found[:, 3] == 0.0) & (found[:, 4] == 1.0)
     assert np.mean(untold) > 0.5
     assert np.all(np.isnan(found[untold, :3]))
     for fit in loud:
         facts, ends = dict(fit.summary().facts), np.isfinite(fit.conf_int()).all(axis=1)
-        assert np.array_equal(np.isnan(fit.privacy_share), ~ends)
-        assert facts["R²"].startswith("–  [0, 1]") == bool(np.isnan(fit.rsquared))
+        assert np.array_equal(np.isnan(fit.privacy_share_), ~ends)
+        assert facts["R²"].startswith("–  [0, 1]") == bool(np.isnan(fit.rsquared_))
         assert not np.isnan(fit.results_[0].noise_share).any()  # what warnings go by
     quiet = AdaSSP().fit(noisy())
-    assert np.isfinite([quiet.rsquared, quiet.scale, *quiet.privacy_share]).all()
+    assert np.isfinite([quiet.rsquared_, quiet.scale_, *quiet.privacy_share_]).all()
 
 
 def test_equations_are_pickled_whole() -> None:

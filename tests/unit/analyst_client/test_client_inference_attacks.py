@@ -133,7 +133,7 @@ def test_public_rows_lend_r_squared_no_rows() -> None:
 def test_a_count_below_zero_is_too_few_rows() -> None:
     lost = Release.from_arrays([[-3.0, 0.0], [0.0, 50.0]], [1.0, 10.0], 20.0, noise=even(5.0))
     fit = AdaSSP().fit(lost)
-    for ask in (lambda: fit.rsquared, fit.rsquared_interval, fit.conf_int, fit.table, fit.glance):
+    for ask in (lambda: fit.rsquared_, fit.rsquared_interval, fit.conf_int, fit.table, fit.glance):
         with pytest.raises(EstimationError, match="too few"):
             ask()
     assert "too few" in str(fit.summary())
@@ -185,7 +185,7 @@ def test_weighted_rows_without_a_constant_do_not_tell_their_scale() -> None:
     body["request"]["rows"] = {"map": "ball", "norm": 1.1}
     fit = OLS().fit(Release.from_text(json.dumps(body)), rows=400)
     assert np.isfinite(fit.conf_int()).all()
-    for ask in (lambda: fit.scale, lambda: fit.predict_interval(np.zeros((1, 2)))):
+    for ask in (lambda: fit.scale_, lambda: fit.predict_interval(np.zeros((1, 2)))):
         with pytest.raises(EstimationError, match="by how much"):
             ask()
 

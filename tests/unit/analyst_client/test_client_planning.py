@@ -338,7 +338,7 @@ class TestExpectedAccuracy:
         np.testing.assert_allclose(expected.std_errors, fit.std_errors_, rtol=tolerance)
         np.testing.assert_allclose(expected.half_lengths, np.diff(fit.conf_int())[:, 0] / 2, rtol=tolerance)
         np.testing.assert_allclose(expected.values, fit.params_, rtol=1e-7, atol=1e-9)
-        assert expected.rsquared == pytest.approx(fit.rsquared, rel=tolerance)
+        assert expected.rsquared == pytest.approx(fit.rsquared_, rel=tolerance)
         assert expected.rsquared_interval == pytest.approx(fit.rsquared_interval(), rel=tolerance)
         assert np.all(expected.privacy_shares == 0.0)
         assert expected.bounded == 1.0

@@ -322,7 +322,7 @@ def test_a_target_that_took_part_in_the_weights_biases_the_fit_and_has_no_interv
         fit.tidy,
         lambda: fit.std_errors_,
         lambda: fit.pvalues_,
-        lambda: fit.privacy_share,
+        lambda: fit.privacy_share_,
         lambda: fit.predict_interval([[0.5]]),
         *(lambda method=method: fit.conf_int(method=method) for method in ("delta", "bootstrap", "posterior")),
         lambda: BayesianRegression(seed=1).fit(ball, "x"),

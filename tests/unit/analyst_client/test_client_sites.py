@@ -73,7 +73,7 @@ def test_exact_sites_are_their_rows_together_whatever_their_bounds() -> None:
     assert fit.params_ == pytest.approx(reference.params, **EXACT)
     assert fit.std_errors_ == pytest.approx(reference.bse, rel=2e-3)  # each hospital has a residual variance of its own
     assert fit.conf_int() == pytest.approx(reference.conf_int(), abs=1e-4)
-    assert fit.rsquared == pytest.approx(reference.rsquared, rel=1e-4)
+    assert fit.rsquared_ == pytest.approx(reference.rsquared, rel=1e-4)
 
 
 def test_asymmetric_bounds_and_a_shifted_target_are_brought_to_common_units() -> None:
@@ -281,12 +281,12 @@ class TestResidualsOfEachHospital:
 
     def test_the_deviation_that_is_printed_is_that_of_all_rows(self) -> None:
         variance = (2000 * 0.1**2 + 500 * 0.5**2) / 2500
-        assert np.mean([fit.scale for fit in unlike_fits()]) == pytest.approx(variance, rel=0.1)
+        assert np.mean([fit.scale_ for fit in unlike_fits()]) == pytest.approx(variance, rel=0.1)
         square = variance + BETA @ BETA / 3.0
         weights = unlike_fits()[0].results_[0].equations.weights
         total = weights @ [2000.0 * (square - variance + 0.1**2), 500.0 * (square - variance + 0.5**2)]
         residual = weights @ [2000.0 * 0.1**2, 500.0 * 0.5**2]
-        assert np.mean([fit.rsquared for fit in unlike_fits()]) == pytest.approx(1.0 - residual / total, abs=0.03)
+        assert np.mean([fit.rsquared_ for fit in unlike_fits()]) == pytest.approx(1.0 - residual / total, abs=0.03)
 
 
 def test_the_error_at_a_site_left_out_is_that_of_its_rows() -> None:

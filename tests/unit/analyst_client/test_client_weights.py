@@ -66,7 +66,7 @@ def test_moving_and_scaling_terms_changes_no_standard_error(
     after = OLS().fit(release_of(Z, y, np.array(centers), np.array(scales)))
     exact: dict[str, Any] = {"rel": 1e-6}
     assert after.std_errors_ == pytest.approx(before.std_errors_, **exact)
-    assert after.rsquared == pytest.approx(before.rsquared, **exact)
+    assert after.rsquared_ == pytest.approx(before.rsquared_, **exact)
     assert np.diff(after.conf_int()) == pytest.approx(np.diff(before.conf_int()), **exact)
     assert after.pvalues_ == pytest.approx(before.pvalues_, rel=1e-4, abs=1e-12)
 

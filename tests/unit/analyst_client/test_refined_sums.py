@@ -32,8 +32,8 @@ def fit_of(n: int, rules: RefinementRules = RULES, *, mu: float = MU, noiseless:
 
 def test_without_noise_they_are_those_of_least_squares_on_all_rows() -> None:
     fit, rsquared, deviation = fit_of(20_000, mu=1.0, noiseless=True)
-    assert fit.rsquared == pytest.approx(rsquared, abs=0.02)
-    assert np.sqrt(fit.scale) == pytest.approx(deviation, rel=0.02)
+    assert fit.rsquared_ == pytest.approx(rsquared, abs=0.02)
+    assert np.sqrt(fit.scale_) == pytest.approx(deviation, rel=0.02)
 
 
 def test_with_noise_they_are_held_and_a_summary_prints_them() -> None:
@@ -41,13 +41,13 @@ def test_with_noise_they_are_held_and_a_summary_prints_them() -> None:
     low, high = fit.rsquared_interval()
     assert 0.0 < low < rsquared < high < 1.0
     assert high - low < 0.6
-    assert np.sqrt(fit.scale) == pytest.approx(deviation, rel=0.3)
-    assert f"{fit.rsquared:.3g}"[:4] in str(fit.summary())
+    assert np.sqrt(fit.scale_) == pytest.approx(deviation, rel=0.3)
+    assert f"{fit.rsquared_:.3g}"[:4] in str(fit.summary())
 
 
 def test_one_that_bought_no_sums_says_that_nothing_is_known_of_it() -> None:
     fit, *_ = fit_of(5000, replace(RULES, **FIRST_RULES))
-    assert np.isnan(fit.rsquared)
+    assert np.isnan(fit.rsquared_)
     assert tuple(fit.rsquared_interval()) == (0.0, 1.0)
 
 
