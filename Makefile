@@ -23,7 +23,7 @@ export CURATOR_TEST_TIME_SCALE ?= 3
 export PYTHONDONTWRITEBYTECODE =
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo check test test-spark lint types coverage races fuzz soak audit simulate docs notebooks lock wheelhouse bench studies clean
+.PHONY: help demo check test test-spark lint types coverage races fuzz soak audit sweeps docs notebooks lock wheelhouse bench studies clean
 .DEFAULT_GOAL := help
 
 help: ## show the targets
@@ -51,10 +51,10 @@ demo: $(VENV)/.demo ## the main job on a real cohort: register, buy, fit, verify
 	$(BIN)/python examples/flchain/demo.py
 
 check: $(VENV)/.installed lint types ## lint, types, and every test that is not slow
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -m "not slow and not simulations and not crashes and not machines"
 
-test: $(VENV)/.installed $(CRATE)/.installed lint types ## lint, types and every test
-	$(PYTEST)
+test: $(VENV)/.installed $(CRATE)/.installed lint types ## lint, types and every test that is in no sweep
+	$(PYTEST) -m "not simulations and not crashes and not machines"
 
 $(CRATE)/.installed: locks/crate.lock
 	$(PYTHON) -m venv $(CRATE)
@@ -94,8 +94,8 @@ types: $(VENV)/.installed ## mypy, strict
 audit: $(VENV)/.installed ## the guarantee from outside, and flaws on purpose; writes docs/audit.md (AUDIT=--check: does not)
 	$(BIN)/python -m audit.run $(AUDIT)
 
-simulate: $(VENV)/.installed ## coverage and sizes by simulation; writes docs/simulations.md (SIMULATE=--check: where it is due)
-	$(BIN)/python tests/simulations/simulate.py $(SIMULATE)
+sweeps: $(VENV)/.installed $(CRATE)/.installed ## tests that take minutes: simulations, crashes, machines; writes docs/sweeps.md (SWEEPS=NAME, or --check)
+	$(BIN)/python tests/sweeps.py $(SWEEPS)
 
 docs: $(VENV)/.installed ## the documentation as a site, in build/site; a broken link ends it
 	$(BIN)/python docs/site/build.py

@@ -15,7 +15,7 @@ from patience import scaled, wait_for
 from curator_service.container import THREADS
 from curator_service.settings import Settings
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.crashes]
 
 GUESTS = 1000
 PASSES = Settings.model_fields["passes_max"].default

@@ -11,7 +11,7 @@ from dashboard_worlds import PEOPLE, furnished_world, serve
 from patience import scaled
 from support import World
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.machines]
 
 
 @pytest.fixture(scope="module")

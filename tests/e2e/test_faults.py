@@ -33,7 +33,7 @@ from planned_requests import (
 from proxies import LATE, NEVER_SENT, UNANSWERED, DatabaseProxy
 from support import service_url
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.crashes]
 
 IS_LONG = os.environ.get("CURATOR_TEST_LONG") == "1"
 STRIDE = 1 if IS_LONG else 9

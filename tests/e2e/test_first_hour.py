@@ -14,7 +14,7 @@ from bare_debian import BareDebian
 from patience import scaled
 from process_factory import ROOT
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.machines]
 
 PAGE = (ROOT / "docs" / "first-hour.md").read_text(encoding="utf-8")
 COMMANDS = "\n".join(re.findall(r"^```sh\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))

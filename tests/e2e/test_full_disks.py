@@ -45,7 +45,7 @@ from planned_requests import (
 )
 from process_factory import ROOT, ProcessFactory, clean_environment
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.crashes]
 
 LOAD_S = scaled(0.9)
 DISK_BYTES = 16 << 20

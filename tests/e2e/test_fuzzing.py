@@ -30,7 +30,7 @@ from curator_service.identity.policy import Role
 from curator_service.kinds.registry import KINDS
 from curator_service.privacy.accountant import Price
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.crashes]
 
 SECONDS, SEED = "CURATOR_TEST_FUZZ_SECONDS", "CURATOR_TEST_FUZZ_SEED"
 SPENDING = {f"/v1/datasets/{{name}}/{what}" for what in ("quotes", "releases")}

@@ -22,7 +22,7 @@ from faulty import WATCHER_VARIABLE
 from patience import pause, scaled, wait_for
 from planned_requests import ASYNC, STEPS_MAX, WISHES, PlannedRequest, WishMaker, close_reservations, read_steps
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.crashes]
 
 IS_LONG = os.environ.get("CURATOR_TEST_LONG") == "1"
 LOAD_S = 20.0 if IS_LONG else scaled(0.9)

@@ -8,7 +8,7 @@ from proxies import LosingProxy
 
 from analyst_client import CuratorClient
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.crashes]
 
 RESERVATION = {"price": {"mu": 0.1}, "expires_in_s": 3600}
 LOSSES = 5

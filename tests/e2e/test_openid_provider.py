@@ -27,7 +27,7 @@ from curator_service.kit.clock import utc_now
 sys.path.insert(0, str(Path(__file__).parents[1] / "oidc"))
 from openid_provider import approve, follow, run_provider
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.machines]
 AUDIENCE = "urn:curator:of-tests"
 
 

@@ -19,7 +19,7 @@ from patience import scaled
 
 from curator_service.kit.clock import timestamp
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.crashes]
 
 REQUESTS = int(os.environ.get("CURATOR_TEST_REQUESTS", "2000"))
 CUSTOMERS = 8

@@ -18,7 +18,7 @@ from curator_service.kit.clock import utc_now
 sys.path.insert(0, str(Path(__file__).parents[1] / "oidc"))
 from openid_provider import run_provider
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.machines]
 PICTURES = os.environ.get("CURATOR_TEST_PICTURES")
 """A folder in which to leave what the pages look like."""
 

@@ -17,7 +17,7 @@ from curator_service.kit.db import Database, DatabaseReplaced
 from curator_service.ledger.trust.guard import LedgerUnverified
 from curator_service.privacy.accountant import Price
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.crashes]
 
 
 def moved_over(file: Path, copy: Path) -> None:

@@ -25,7 +25,7 @@ from patience import scaled, wait_for
 
 from analyst_client import CuratorClient, TransportError
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.machines]
 
 ROOT = Path(__file__).parents[2]
 

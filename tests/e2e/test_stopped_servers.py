@@ -14,7 +14,7 @@ from faulty import PATIENCE_VARIABLE
 from patience import scaled, wait_for
 from planned_requests import ASYNC
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.crashes]
 
 LOAD_S = scaled(0.9)
 HOLDS_ITS_KEY = "after INSERT idempotency_keys"

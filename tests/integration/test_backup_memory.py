@@ -11,6 +11,8 @@ from support import fresh_database, open_world
 
 from curator_service.kit.db import Database
 
+pytestmark = pytest.mark.crashes
+
 SIZES = (1_000, 20_000)
 ROW_BYTES = 1_500
 GROWTH_MAX_BYTES = 8 * 2**20

@@ -26,6 +26,8 @@ from curator_service.ledger.trust.beliefs import BELIEFS, Belief
 from curator_service.privacy.accountant import Price
 from curator_service.settings import Settings
 
+pytestmark = pytest.mark.crashes
+
 TABLES = {table.name: table for table in Base.metadata.sorted_tables}
 OF = {(one.table, name): one.belief for one in BELIEFS for name in one.names}
 PRICE = {"mu": 0.1}

@@ -15,6 +15,8 @@ from test_evidence import buy, pack_of
 from curator_service.evidence.crate import CONTEXT, METADATA
 from curator_service.evidence.pack import write_folder
 
+pytestmark = pytest.mark.machines
+
 VALIDATOR = "CURATOR_TEST_ROCRATE_VALIDATOR"
 OWN = Path(__file__).resolve().parents[2] / ".venv-crate" / "bin" / "rocrate-validator"
 SHP = "https://w3id.org/shp#"

@@ -48,6 +48,8 @@ from curator_service.releases import jobs
 from curator_service.releases.preparation import prepare
 from curator_service.releases.schemas import ReservationRequest
 
+pytestmark = pytest.mark.crashes
+
 STEP = 10**12 // 2048
 """Units of µ² in ρ = 1/4096, to the unit: amounts of limits and reservations are so many steps."""
 BUDGET_STEPS = 300

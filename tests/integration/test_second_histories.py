@@ -26,6 +26,8 @@ from curator_service.entries.account import Account, Unfounded
 from curator_service.entries.base import Entry
 from curator_service.settings import Settings
 
+pytestmark = pytest.mark.crashes
+
 Release = dict[str, Any]
 COPIES: list[World] = []
 

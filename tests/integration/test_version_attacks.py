@@ -46,6 +46,8 @@ from curator_service.ledger.chain.signing import SigningError
 from curator_service.ledger.trust.recovery import reconcile
 from curator_service.privacy.adjacency import Adjacency
 
+pytestmark = pytest.mark.crashes
+
 PLENTY = "".join(f"n{i},{2003 + i % 30},true,{i / 7:.3f}\n" for i in range(20))
 
 

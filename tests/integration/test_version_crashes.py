@@ -19,6 +19,8 @@ from test_versions import ANNA, MORE, OTHERS, add, erase, find, register, rows
 
 from curator_service.datasets.repository import REPLACE
 
+pytestmark = pytest.mark.crashes
+
 IS_LONG = os.environ.get("CURATOR_TEST_LONG") == "1"
 SAMPLES = 5
 """Steps of each scenario in the short form."""

@@ -12,7 +12,8 @@ import pytest
 from analyst_client.kinds import Noise
 from bench.analyses import TESTS, TRUTHS, run_repeat
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.simulations
+
 REPEATS = 120
 MARGIN = 4.0 * math.sqrt(0.95 * 0.05 / REPEATS)
 CELLS = {

@@ -6,6 +6,8 @@ import pytest
 from analyst_client import OLS, Column, Release
 from analyst_client.kinds import Noise
 
+pytestmark = pytest.mark.simulations
+
 NULL = [Column.numeric(f"x{j}", -1, 1) for j in range(10)]
 NOISE = Noise(8.0, 8.0, 8.0, 8.0, distribution="discrete_gaussian")
 
@@ -21,7 +23,6 @@ def null_release(rng: np.random.Generator, columns: int = 10, rows: int = 500) -
     )
 
 
-@pytest.mark.slow
 def test_the_best_of_ten_null_columns_is_significant_in_one_of_twenty() -> None:
     rng, repeats = np.random.default_rng(30), 1000
     plain, adjusted, apart, together = (np.zeros(repeats, dtype=bool) for _ in range(4))
@@ -37,7 +38,6 @@ def test_the_best_of_ten_null_columns_is_significant_in_one_of_twenty() -> None:
     assert together.mean() >= 0.94
 
 
-@pytest.mark.slow
 def test_the_best_slope_of_all_models_is_significant_in_one_of_twenty_at_most() -> None:
     rng, repeats = np.random.default_rng(31), 200
     subsets = [[f"x{j}" for j in range(4) if code >> j & 1] for code in range(1, 16)]

@@ -7,7 +7,8 @@ import pytest
 
 from bench.figures import Cell, figures_of, population_of, run_cell
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.simulations
+
 SHRUNK = {"release": "coefficient"}
 """AdaSSP draws coefficients to 0 by more than their standard errors; its intervals are not drawn."""
 

@@ -11,7 +11,8 @@ import pytest
 from analyst_client.planning.prices import gdp_delta, number_of
 from bench.refined_generalized import DELTA, MADE, judge, make
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.simulations
+
 
 REPEATS = 40
 LEAST = 0.95

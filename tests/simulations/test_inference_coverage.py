@@ -16,7 +16,8 @@ from analyst_client.inference.pooling import pool
 from analyst_client.inference.score import critical_value
 from analyst_client.kinds import Noise
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.simulations
+
 REPEATS = 250
 LOW, HIGH = 0.925, 0.98
 BETA = np.array([0.2, 0.6, -0.5, 0.4])

@@ -13,7 +13,8 @@ from analyst_client import Column
 from analyst_client.kinds import MarginalsRelease
 from analyst_client.kinds.marginals.items import Marginal
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.simulations
+
 
 X = Column.numeric("x", -1.0, 1.0, missing="complete")
 Y = Column.numeric("y", -1.0, 1.0)

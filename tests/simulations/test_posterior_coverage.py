@@ -13,10 +13,10 @@ from analyst_client.inference.evidence import Evidence, NoisyMoments
 from analyst_client.inference.posterior import sample_plugin_posterior, sample_posterior
 from analyst_client.inference.prior import Prior
 
+pytestmark = pytest.mark.simulations
+
 RELEASES = 40
 PRIOR = Prior()
-
-pytestmark = pytest.mark.slow
 
 
 def release(

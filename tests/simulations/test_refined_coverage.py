@@ -15,7 +15,8 @@ from analyst_client.refinement import RefinementRules
 from bench.refined import Population, run
 from bench.rsquared import population_of, tell
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.simulations
+
 REPEATS = 150
 LEAST = 0.93
 

@@ -13,7 +13,8 @@ from analyst_client import OLS
 from bench.desk import DeskClient, store
 from curator_service.datasets.manifest import Manifest
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.simulations
+
 REPEATS, ROWS, SLOPE = 150, 4000, 0.3
 LEAST = 0.93 - 3.0 * np.sqrt(0.93 * 0.07 / REPEATS)
 BOUNDS = {"x": (-4.0, 4.0), "z": (-4.0, 4.0), "y": (-10.0, 10.0)}

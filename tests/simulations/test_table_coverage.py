@@ -18,7 +18,8 @@ from bench.tables import (
     size_of_tests,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.simulations
+
 REPEATS = 1_500
 WITHIN = 4.0 * math.sqrt(0.05 * 0.95 / REPEATS)
 LAW = pytest.mark.parametrize("law", ["gaussian", "laplace"])

@@ -9,7 +9,8 @@ import pytest
 
 from bench.weights import run_repeat
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.simulations
+
 REPEATS = 250
 LOW = 0.95 - 4.0 * np.sqrt(0.95 * 0.05 / REPEATS)
 HIGH = 0.975 + 3.0 * np.sqrt(0.975 * 0.025 / REPEATS)
