@@ -15,6 +15,8 @@ from support import World, csv_text, make_rows, manifest_text, open_world
 from curator_service.datasets.likeness import LikenessService
 from curator_service.datasets.service import REFUSALS_MAX, RegistrationError
 
+pytestmark = pytest.mark.crashes
+
 PEOPLE = make_rows(300, seed=1234)
 
 

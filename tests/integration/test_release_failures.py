@@ -18,6 +18,8 @@ from support import BrokenNoise, World, body, open_world, problem
 from curator_service.kit.db import Connection, Database, Statement
 from curator_service.ledger.repository import Population
 
+pytestmark = pytest.mark.crashes
+
 RELEASES = "/v1/datasets/cohort/releases"
 MARKER = "patient-4711-weighs-93.5"
 BOX, BALL = {"map": "box"}, {"map": "ball"}

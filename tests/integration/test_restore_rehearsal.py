@@ -22,6 +22,8 @@ from curator_service.cli.main import app as cli
 from curator_service.kit.files import lock
 from curator_service.settings import Settings
 
+pytestmark = pytest.mark.crashes
+
 PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
 
 

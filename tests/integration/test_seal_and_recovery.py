@@ -65,6 +65,8 @@ from curator_service.ledger.trust.recovery import Reconciliation, Reconciliation
 from curator_service.privacy.accountant import Price
 from curator_service.settings import Settings
 
+pytestmark = pytest.mark.crashes
+
 
 @pytest.fixture
 def elsewhere(request: pytest.FixtureRequest, database_url: str | None) -> Iterator[str | None]:

@@ -542,6 +542,7 @@ STEPS: dict[str, Callable[[Any, Any], None]] = {
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("step", list(STEPS))
+@pytest.mark.crashes
 def test_a_process_that_is_killed_leaves_one_version(town: World, step: str) -> None:
     """On the embedded database at any step: `test_version_crashes.py`."""
     register(town, "visits")

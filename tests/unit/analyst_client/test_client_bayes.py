@@ -42,6 +42,7 @@ def fitted(kind: type[BayesianRegression] = BayesianRegression) -> BayesianRegre
 
 
 @pytest.mark.usefixtures("few_draws")
+@pytest.mark.simulations
 def test_credible_intervals_are_near_the_score_intervals_where_data_speak() -> None:
     fit = fitted()
     score = fit.conf_int(method="fieller")
@@ -54,6 +55,7 @@ def test_credible_intervals_are_near_the_score_intervals_where_data_speak() -> N
     )
 
 
+@pytest.mark.simulations
 def test_the_plugin_posterior_is_too_narrow() -> None:
     known, unknown = map(fitted, (BayesianRegression, RobustPrivateRegression))
     assert np.all(np.ptp(unknown.conf_int(), axis=1) < 0.7 * np.ptp(known.conf_int(), axis=1))

@@ -43,6 +43,7 @@ def draw(
 
 
 @pytest.mark.parametrize("apart", [0.0, 4.0])
+@pytest.mark.simulations
 def test_many_small_sites_do_not_bias_the_intercept(apart: float) -> None:
     """A noisy count raises its own weight; over 60 sites that moved the intercept by two standard errors.
 
@@ -139,6 +140,7 @@ def test_a_count_below_zero_is_too_few_rows() -> None:
     assert "too few" in str(fit.summary())
 
 
+@pytest.mark.simulations
 def test_shifts_that_add_up_in_a_contrast_do_not_cost_its_coverage() -> None:
     """Thirty coefficients each off by half a standard error: seen in none, and in their sum at once."""
     d = 30

@@ -73,6 +73,7 @@ def test_density_is_nothing_where_numbers_are_absurd() -> None:
     assert np.all(np.isfinite(gradient))
 
 
+@pytest.mark.simulations
 def test_drawn_exact_statistics_leave_noise_of_the_stated_law() -> None:
     rng, count = np.random.default_rng(4), 1500
     upper = np.triu_indices(3)
@@ -98,6 +99,7 @@ def test_what_was_released_without_noise_stays_as_it_is() -> None:
     assert posterior.definite_share == 1.0
 
 
+@pytest.mark.simulations
 def test_without_noise_every_posterior_is_the_ordinary_one() -> None:
     moments = exact_moments(np.random.default_rng(6))
     aware = sample_posterior(of_one(moments), draws=500, seed=1)
@@ -109,6 +111,7 @@ def test_without_noise_every_posterior_is_the_ordinary_one() -> None:
         assert of(aware).std(axis=(0, 1)) == pytest.approx(of(plugin).std(axis=(0, 1)), rel=0.1, abs=1e-6)
 
 
+@pytest.mark.simulations
 def test_draws_agree_with_quadrature() -> None:
     moments = NoisyMoments(
         np.array([[120.0]]), np.array([60.0]), 55.0, np.full((1, 1), 900.0), np.full(1, 400.0), 900.0, False, 400.0
@@ -146,6 +149,7 @@ def posterior_ranks(evidence: Evidence, truth: FloatArray, rng: np.random.Genera
     return below
 
 
+@pytest.mark.simulations
 def test_ranks_of_what_the_prior_drew_are_uniform() -> None:
     """Simulation-based calibration (Talts et al. 2018) of the density, where every XᵀX is as likely as any other.
 
@@ -172,6 +176,7 @@ def test_noise_that_outweighs_the_data_leaves_the_prior_and_says_so() -> None:
     assert not drawn_of(10.0).prior_dominated.any()
 
 
+@pytest.mark.simulations
 def test_credible_intervals_widen_with_noise() -> None:
     sds = [drawn_of(sd).beta.std(axis=(0, 1)) for sd in (0.1, 10.0, 30.0)]
     assert np.all(np.diff(sds, axis=0) > 0.0)

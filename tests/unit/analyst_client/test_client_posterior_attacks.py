@@ -62,6 +62,7 @@ def test_drowned_hospitals_do_not_set_the_coefficients_to_zero() -> None:
         assert np.all(np.abs(fit.coef_ - ols.coef_) < 3.0 * ols.std_errors_[1:])
 
 
+@pytest.mark.simulations
 def test_their_credible_intervals_cover() -> None:
     covered = [covers(EmpiricalBayes().fit(big_and_drowned(s)).conf_int(method="posterior")) for s in range(45)]
     assert np.mean(covered) > 0.9  # it was 0.70; three standard errors below 0.95
@@ -75,6 +76,7 @@ def test_one_release_whose_yty_is_below_zero() -> None:
 
 
 @pytest.mark.parametrize("rows", [500, 300, 200, 100])
+@pytest.mark.simulations
 def test_empirical_bayes_intervals_cover_where_the_noise_hides_how_large_coefficients_are(rows: int) -> None:
     covered = []
     for seed in range(60):
@@ -192,6 +194,7 @@ def beside_weightless(bound: float) -> BayesianRegression:
     return BayesianRegression(seed=1, draws=DRAWS).fit(releases)
 
 
+@pytest.mark.simulations
 def test_the_bounds_of_a_hospital_without_weight_change_nothing() -> None:
     fits = [beside_weightless(bounds) for bounds in (1.5, 150.0)]
     for fit in fits:
@@ -202,6 +205,7 @@ def test_the_bounds_of_a_hospital_without_weight_change_nothing() -> None:
 
 
 @pytest.mark.parametrize(("rows", "sd", "bound"), [(20, 1e3, 30.0), (2000, 5.0, 30.0)])
+@pytest.mark.simulations
 def test_wide_bounds_of_features_at_one_hospital_do_not_widen_the_posterior(rows: int, sd: float, bound: float) -> None:
     releases = [make(np.random.default_rng(5), 2000, 5.0), make(np.random.default_rng(0), rows, sd, bound=bound)]
     posterior = BayesianRegression(seed=1, draws=DRAWS).fit(releases)

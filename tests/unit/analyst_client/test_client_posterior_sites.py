@@ -78,6 +78,7 @@ def test_the_gradient_is_that_of_the_density_of_several_sites_and_public_rows() 
 
 
 @pytest.mark.parametrize("draw", [draw_one, draw_sites])
+@pytest.mark.simulations
 def test_residuals_have_the_stated_mean_and_covariance(draw: Callable[..., tuple[NoisyMoments, ...]]) -> None:
     rng, count, tau = np.random.default_rng(2), 4000, np.array([SD**-2])
     models = [NoiseModel(Evidence(draw(rng)), Prior()) for _ in range(count)]
@@ -88,6 +89,7 @@ def test_residuals_have_the_stated_mean_and_covariance(draw: Callable[..., tuple
     assert np.cov(whitened) == pytest.approx(np.eye(4), abs=4.5 * math.sqrt(2.0 / count))
 
 
+@pytest.mark.simulations
 def test_drawn_exact_sums_leave_noise_of_the_stated_law() -> None:
     rng, count, upper = np.random.default_rng(3), 1500, np.triu_indices(4)
     left, expected = [], np.zeros((10, 10))
@@ -130,6 +132,7 @@ def fitted_alone() -> BayesianRegression:
 
 
 @pytest.mark.parametrize("kind", [BayesianRegression, RobustPrivateRegression])
+@pytest.mark.simulations
 def test_two_hospitals_say_more_than_one(kind: Any) -> None:
     one = fitted_alone() if kind is BayesianRegression else kind(seed=1, draws=300).fit(make(1))
     alone = np.ptp(one.conf_int(), axis=1)
@@ -138,6 +141,7 @@ def test_two_hospitals_say_more_than_one(kind: Any) -> None:
 
 
 @pytest.mark.usefixtures("few_draws")
+@pytest.mark.simulations
 def test_credible_intervals_of_several_are_near_their_score_intervals() -> None:
     releases = [make(1), make(2, rows=500, noise=20.0), make(3, noise=3.0)]
     credible, score = fitted(*releases).conf_int(), OLS().fit(releases).conf_int()
@@ -159,6 +163,7 @@ def test_the_same_rows_twice_are_no_more_rows() -> None:
     assert doubled == pytest.approx(exact, abs=0.1)
 
 
+@pytest.mark.simulations
 def test_agreeing_public_rows_narrow_the_posterior_and_others_do_not_move_it() -> None:
     rng = np.random.default_rng(5)
     X = rng.uniform(-1.0, 1.0, (20_000, 2))

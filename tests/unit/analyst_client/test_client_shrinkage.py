@@ -72,6 +72,7 @@ def test_without_noise_and_with_nothing_fixed_it_is_bayesian_ridge_regression() 
     assert half == pytest.approx(sd, rel=1e-3)
 
 
+@pytest.mark.simulations
 def test_the_closed_form_is_near_the_draws_at_the_same_precisions() -> None:
     release = noisy(4, 10.0)
     drawn = BayesianRegression(seed=1).fit(release)
@@ -86,6 +87,7 @@ def test_the_closed_form_is_near_the_draws_at_the_same_precisions() -> None:
     )
 
 
+@pytest.mark.simulations
 def test_credible_intervals_cover_where_the_release_tells_of_both_precisions() -> None:
     covered = []
     for seed in range(200):

@@ -375,6 +375,7 @@ def test_no_release_is_refused() -> None:
         OLS().fit(release_of_rows(*rows_of(1), constant=False), rows=[1.0, 2.0])
 
 
+@pytest.mark.simulations
 class TestTheSamePeople:
     """Two releases of one population: their noise averages out, what rows were drawn does not."""
 

@@ -105,6 +105,7 @@ class TestDraws:
         assert fit.params_ == pytest.approx(draws.mean(axis=0))
         assert np.max(fit.posteriors_[0].rhat) < 1.01
 
+    @pytest.mark.simulations
     def test_chains_agree_with_weighted_draws_where_noise_matters(self) -> None:
         equations = equations_of(refinement_of(400, 0.15))
         drawn = sample_corrected_posterior(equations, draws=1500, seed=1)
@@ -144,6 +145,7 @@ class TestDraws:
         assert not np.array_equal(first, other)
 
 
+@pytest.mark.simulations
 class TestCalibration:
     """Credible intervals hold coefficients that were drawn from the prior as often as they say."""
 

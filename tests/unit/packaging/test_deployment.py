@@ -238,6 +238,7 @@ def write_wheel(folder: Path, name: str, version: str, module: str) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.machines
 def test_it_is_installed_from_a_folder_alone_and_against_its_hashes(tmp_path: Path) -> None:
     """The script with two wheels of no content: an index that does not answer is not even asked."""
     house = tmp_path / "wheelhouse"
