@@ -506,13 +506,15 @@ LINEAR = {
         judge_error,
         "std_errors_ std_errors cov_params covariance_of std_error std_err",
     ),
-    "privacy share": Figure(_privacy, judge_share, "privacy_share noise_share privacy"),
-    "variance inflation": Figure(lambda of: _each(of.names[1:], of.fit.vif_, of.truth.vif[1:]), near(0.25), "vif"),
-    "R²": Figure(lambda of: _r_squared(of, of.fit.rsquared_), judge_point, "rsquared r_squared R²"),
-    "adjusted R²": Figure(lambda of: _r_squared(of, of.fit.rsquared_adj_), judge_point, "rsquared_adj adj_r_squared"),
+    "privacy share": Figure(_privacy, judge_share, "privacy_share privacy_share_ noise_share privacy"),
+    "variance inflation": Figure(lambda of: _each(of.names[1:], of.fit.vif_, of.truth.vif[1:]), near(0.25), "vif vif_"),
+    "R²": Figure(lambda of: _r_squared(of, of.fit.rsquared_), judge_point, "rsquared rsquared_ r_squared R²"),
+    "adjusted R²": Figure(
+        lambda of: _r_squared(of, of.fit.rsquared_adj_), judge_point, "rsquared_adj rsquared_adj_ adj_r_squared"
+    ),
     "interval of R²": Figure(_r_squared_interval, judge_interval, "rsquared_interval r_squared_low r_squared_high"),
     "residual sd": Figure(
-        lambda of: {"sd": (math.sqrt(of.fit.scale_), of.truth.residual_sd)}, near(0.1), "scale sigma residual_sd"
+        lambda of: {"sd": (math.sqrt(of.fit.scale_), of.truth.residual_sd)}, near(0.1), "scale scale_ sigma residual_sd"
     ),
     "rows": Figure(_shown_rows, near(0.05), "rows nobs n"),
     "degrees of freedom": Figure(_dof, near(0.05), "dof df df_residual"),
