@@ -88,7 +88,6 @@ SWEEPS = {
         (
             "Dockerfile",
             "Makefile",
-            "analyst_client/pyproject.toml",
             "curator_service/dashboard",
             "curator_service/evidence",
             "curator_service/identity",
@@ -96,7 +95,6 @@ SWEEPS = {
             "docs/first-hour.md",
             "examples",
             "locks",
-            "pyproject.toml",
         ),
     ),
 }
