@@ -31,7 +31,7 @@ PIECE_BYTES = 2**20
 """Rows of a table are written and read in pieces of about this size: a table may be larger than memory."""
 _ABOUT = "backup.json"
 _FOLDER = re.compile(r"ds_[0-9a-f]{24}(\.[0-9a-f]{12})?")
-_NOT_STORED = frozenset({"workers", "browser_sessions", "sign_ins", "alembic_version"})
+_NOT_STORED = frozenset({"workers", "browser_sessions", "sign_ins", "session_noise", "alembic_version"})
 """What is of a process or of a browser: a session that ended after the backup must not come back with it."""
 RESTORED = "the database was restored from a backup, and what was spent since then is not accounted for"
 

@@ -40,6 +40,7 @@ from curator_service.releases.publisher import ReleasePublisher
 from curator_service.releases.reservations import ReservationService
 from curator_service.releases.response_time import ResponseTimer
 from curator_service.releases.service import ReleaseService
+from curator_service.sessions.service import SessionService
 from curator_service.settings import Settings
 
 S = TypeVar("S")
@@ -66,6 +67,7 @@ class Curator:
     job_runner: JobRunner
     releases: ReleaseService
     reservations: ReservationService
+    sessions: SessionService
     evidence: EvidenceService
     requests: ConcurrencyLimiter
     rate: RateLimiter
@@ -163,14 +165,16 @@ def make_curator(
     response_timer = ResponseTimer() if response_timer is None else response_timer
     pace = 1.0 if settings.pace is None else settings.pace
     claims = KeyClaims(settings.keys_per_day, now)
+    source = SystemNoise() if noise is None else noise
+    passes = ConcurrencyLimiter(settings.passes_max, "releases that take time", retry_after_s=1)
     publisher = ReleasePublisher(
         database,
         ledger,
         datasets,
-        SystemNoise() if noise is None else noise,
+        source,
         job_runner,
         claims=claims,
-        passes=ConcurrencyLimiter(settings.passes_max, "releases that take time", retry_after_s=1),
+        passes=passes,
         response_timer=response_timer,
         answer_bytes_max=settings.answer_bytes_max,
         now=now,
@@ -212,6 +216,18 @@ def make_curator(
         job_runner=job_runner,
         releases=releases,
         reservations=ReservationService(database, ledger, permits, claims, now),
+        sessions=SessionService(
+            database,
+            ledger,
+            datasets,
+            permits,
+            source,
+            claims=claims,
+            passes=passes,
+            response_timer=response_timer,
+            pace=pace,
+            now=now,
+        ),
         evidence=EvidenceService(database, ledger, releases, datasets, kinds),
         requests=ConcurrencyLimiter(THREADS, "requests", retry_after_s=1),
         rate=RateLimiter(settings.requests_per_minute, "requests of one principal"),

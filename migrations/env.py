@@ -8,6 +8,7 @@ from curator_service.identity import models as _identity  # noqa: F401
 from curator_service.kit.db import Base
 from curator_service.ledger import models as _ledger  # noqa: F401
 from curator_service.releases import models as _releases  # noqa: F401
+from curator_service.sessions import models as _sessions  # noqa: F401
 
 connection = context.config.attributes["connection"]
 context.configure(

@@ -91,6 +91,53 @@ class Share:
         return longer or higher or others or looser or self.stated != before.stated
 
 
+@dataclass(slots=True)
+class OpenThresholds:
+    """A threshold session that is open: how many more questions may be answered yes, and how many were answered."""
+
+    dataset: str
+    positives_left: int
+    answered: int = 0
+
+
+class Sessions(dict[str, OpenThresholds]):
+    """The threshold sessions of an account that are open, by their ids."""
+
+    def open(self, session: str, dataset: str, positives: int) -> None:
+        """Open one. Raise `Unfounded` if its id is taken."""
+        if session in self:
+            raise Unfounded("the session is open already")
+        self[session] = OpenThresholds(dataset, positives)
+
+    def answer(self, session: str, number: int, *, is_above: bool) -> None:
+        """Count an answer; the last positive one ends the session.
+
+        Raises
+        ------
+        Unfounded
+            If the session is not open, or the answer is not its next one.
+        """
+        found = self.get(session)
+        if found is None:
+            raise Unfounded("the entry answers a question of a session that is not open")
+        if number != found.answered + 1:
+            raise Unfounded("the entry is not the next answer of its session")
+        found.answered = number
+        found.positives_left -= is_above
+        if found.positives_left == 0:
+            del self[session]
+
+    def close(self, session: str) -> None:
+        """End one. Raise `Unfounded` if it is not open."""
+        if self.pop(session, None) is None:
+            raise Unfounded("the entry closes a session that is not open")
+
+    def end_of(self, dataset: str) -> None:
+        """End those of a dataset: it has other rows from here on, or none."""
+        for session in [session for session, found in self.items() if found.dataset == dataset]:
+            del self[session]
+
+
 class Charged(NamedTuple):
     """Of what charges are summed: month, analyst's id, permit, project, dataset's name, and kind of release."""
 
@@ -126,6 +173,8 @@ class Account:
         What is left of each open reservation.
     spending : dict of Charged to (int, int)
         How many charges there were, and their units.
+    sessions : Sessions
+        Of a chain; the account's rows do not have them.
     """
 
     limit: int = 0
@@ -140,6 +189,7 @@ class Account:
     reservations: dict[str, int] = field(default_factory=dict)
     spending: dict[Charged, tuple[int, int]] = field(default_factory=dict)
     is_used: bool = field(default=False, compare=False)
+    sessions: Sessions = field(default_factory=Sessions, compare=False)
 
     def find_shares(self, permit: str | None) -> Iterable[Share]:
         """Return the share that an entry touches: its permit's; none where nobody needs a permit.

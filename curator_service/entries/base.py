@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Generic, Literal, NotRequired, Type
 
 from pydantic import ConfigDict, Field
 
-from curator_service.entries.account import Account, Unfounded
+from curator_service.entries.account import Account, Charged, Unfounded
 from curator_service.entries.told import Told
 from curator_service.kit.wire import STRICT, Answer, Digest, Digits, Moment
 
@@ -93,6 +93,11 @@ class Event(Answer):
         """Register a kind."""
         if "kind" in vars(cls) and KINDS.setdefault(cls.kind, cls) is not cls:
             raise TypeError(f"a kind {cls.kind!r} is declared already")
+
+    @property
+    def charged(self) -> Charged | None:
+        """Of what the entry's amount is summed as spent; None where it is no charge."""
+        return None
 
     def move(self, place: Place, account: Account) -> None:
         """Move the account as the entry says: by default not at all.

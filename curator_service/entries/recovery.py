@@ -6,6 +6,7 @@ from pydantic import Field
 
 from curator_service.entries.account import Account, Charged, Unfounded
 from curator_service.entries.base import Event, Place, Units
+from curator_service.entries.told import Told
 from curator_service.kit.wire import Absent, Answer, Digest, Digits, left_out
 
 
@@ -74,10 +75,11 @@ class Reconcile(Event):
         return frozenset() if self.history is None else frozenset(self.history.entries)
 
     def move(self, place: Place, account: Account) -> None:
-        """Begin an epoch: nothing is held, and what was lost is posted."""
+        """Begin an epoch: nothing is held, no session is open, and what was lost is posted."""
         if self.voided != {name: str(left) for name, left in account.reservations.items()}:
             raise Unfounded("the entry closes other reservations than were open")
         account.reservations.clear()
+        account.sessions.clear()
         for share in account.shares.values():
             share.pending = 0
         account.pending = 0
@@ -90,6 +92,10 @@ class Reconcile(Event):
         account.limit = int(place.limit)
         # Of a history that was lost a higher limit may be known than the last.
         account.highest_limit = max(account.highest_limit, int(self.highest_limit or 0))
+
+    def tell(self, told: Told) -> None:
+        """End every threshold session: what was answered in a lost history is not known."""
+        told.sessions.clear()
 
     def _count_history(self, place: Place, account: Account) -> None:
         """Add the charges of a second history to the sums, and to the permits that were charged there."""

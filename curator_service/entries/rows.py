@@ -4,7 +4,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from curator_service.entries.base import Event, ProposalId
+from curator_service.entries.account import Account
+from curator_service.entries.base import Event, Place, ProposalId
 from curator_service.entries.told import Registration, Told
 from curator_service.kit.wire import Absent, Digest, Digits, Moment, left_out
 
@@ -24,8 +25,14 @@ class Dataset(Event):
     ] = left_out()
     ended: Annotated[Moment | Absent, Field(description="Nothing is released from it any more")] = left_out()
 
+    def move(self, place: Place, account: Account) -> None:
+        """End the threshold sessions on the rows of before."""
+        del place
+        account.sessions.end_of(self.dataset)
+
     def tell(self, told: Told) -> None:
         """Tell a version of the dataset, the last one from here on; in a chain without terms nothing is registered."""
+        told.sessions.end_of(self.dataset)
         if told.terms is not None:
             about = self.dataset_id, self.dataset, self.manifest_digest, self.snapshot, self.ended or ""
             registration = Registration(told.population, *told.terms, *about)

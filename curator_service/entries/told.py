@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from curator_service.entries.account import Share
+from curator_service.entries.account import Sessions, Share
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,8 @@ class Told:
         The last terms of each permit.
     confirmed : set of str
         Keyed digests of rows of which two admins said that they are of other people.
+    sessions : Sessions
+        The threshold sessions that are open.
     """
 
     population: str
@@ -43,3 +45,4 @@ class Told:
     latest: dict[str, Registration] = field(default_factory=dict)
     permits: dict[str, Share] = field(default_factory=dict)
     confirmed: set[str] = field(default_factory=set)
+    sessions: Sessions = field(default_factory=Sessions)

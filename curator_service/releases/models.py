@@ -103,7 +103,8 @@ class KeyCountRow(Base):
 class IdempotencyKeyRow(Base):
     """A key that a principal used, the digest of what it asked, and the answer that it got or waits for. Never pruned.
 
-    A key with an answer never changes; one whose reservation was voided is open to the same request.
+    The answer is a release, or what an entry of a chain states: `population` and `sequence`. A key with an answer never
+    changes; one whose reservation was voided is open to the same request.
     """
 
     __tablename__ = "idempotency_keys"
@@ -120,3 +121,5 @@ class IdempotencyKeyRow(Base):
     reservation_id: Mapped[str | None] = mapped_column(
         ForeignKey("reservations.id", deferrable=True, initially="DEFERRED")
     )
+    population: Mapped[str | None] = mapped_column(String(63))
+    sequence: Mapped[int | None] = mapped_column(BigInteger)

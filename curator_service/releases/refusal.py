@@ -55,11 +55,21 @@ def _is_formula(prepared: Prepared) -> bool:
 
 def reservation_exceeded(units: int, population: Population, room: Headroom) -> BudgetExceeded:
     """Build the refusal of a reservation that does not fit."""
+    way_out = "Reserve less: `remaining` is the largest that would pass."
+    return _exceeded("reservation holds", units, population, room, way_out)
+
+
+def session_exceeded(units: int, population: Population, room: Headroom) -> BudgetExceeded:
+    """Build the refusal of a threshold session that does not fit."""
+    way_out = "Offer less epsilon: `remaining` is the largest that would pass, as a cost."
+    return _exceeded("session costs", units, population, room, way_out)
+
+
+def _exceeded(holds: str, units: int, population: Population, room: Headroom, way_out: str) -> BudgetExceeded:
     asked, remaining = population.view(units), population.view_left(room.left)
     return BudgetExceeded(
-        f"The reservation holds {units / UNITS_PER_ONE:.6g} of {population.accountant.symbol}, and "
-        f"{room.left / UNITS_PER_ONE:.6g} of {room.limit / UNITS_PER_ONE:.6g} remain for {room.owner}. Reserve less: "
-        f"`remaining` is the largest that would pass.",
+        f"The {holds} {units / UNITS_PER_ONE:.6g} of {population.accountant.symbol}, and "
+        f"{room.left / UNITS_PER_ONE:.6g} of {room.limit / UNITS_PER_ONE:.6g} remain for {room.owner}. {way_out}",
         requested=AmountModel.of(asked).model_dump(),
         remaining=AmountModel.of(remaining).model_dump(),
         largest=None,

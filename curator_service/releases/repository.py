@@ -68,11 +68,12 @@ class StoredRelease:
 
 @dataclass(frozen=True, slots=True)
 class KnownKey:
-    """Request of a key, and its answer, or the reservation that works on it."""
+    """Request of a key, and its answer, the reservation that works on it, or the entry that states its answer."""
 
     fingerprint: str
     release_id: str | None
     reservation_id: str | None
+    entry: tuple[str, int] | None = None
 
 
 _COLUMNS = (
@@ -93,9 +94,13 @@ _FOLLOWING = Statement(
     _RELEASES.where(ReleaseRow.id > bindparam("after")).order_by(ReleaseRow.id).limit(bindparam("count"))
 )
 _KEY = Statement(
-    select(IdempotencyKeyRow.fingerprint, IdempotencyKeyRow.release_id, IdempotencyKeyRow.reservation_id).where(
-        IdempotencyKeyRow.principal_id == bindparam("principal"), IdempotencyKeyRow.key == bindparam("key")
-    )
+    select(
+        IdempotencyKeyRow.fingerprint,
+        IdempotencyKeyRow.release_id,
+        IdempotencyKeyRow.reservation_id,
+        IdempotencyKeyRow.population,
+        IdempotencyKeyRow.sequence,
+    ).where(IdempotencyKeyRow.principal_id == bindparam("principal"), IdempotencyKeyRow.key == bindparam("key"))
 )
 _OF_RESERVATION = Statement(
     select(IdempotencyKeyRow.release_id)
@@ -154,6 +159,11 @@ class _CountKey(Statement):
 
 
 _COUNT_KEY = _CountKey()
+_ANSWER_KEY = Statement(
+    update(IdempotencyKeyRow)
+    .where(IdempotencyKeyRow.principal_id == bindparam("principal"), IdempotencyKeyRow.key == bindparam("asked"))
+    .values(population=bindparam("chain"), sequence=bindparam("place"))
+)
 _ANSWER_KEYS = Statement(
     update(IdempotencyKeyRow)
     .where(IdempotencyKeyRow.reservation_id == bindparam("reservation"), IdempotencyKeyRow.release_id.is_(None))
@@ -181,7 +191,10 @@ def list_following(connection: Connection, after: str, count: int) -> list[Store
 def find_key(connection: Connection, principal_id: str, key: str) -> KnownKey | None:
     """Return what a used key stands for, or None."""
     row = _KEY.first(connection, principal=principal_id, key=key)
-    return None if row is None else KnownKey(*row)
+    if row is None:
+        return None
+    fingerprint, release_id, reservation_id, population, sequence = row
+    return KnownKey(fingerprint, release_id, reservation_id, None if population is None else (population, sequence))
 
 
 def find_release_of(connection: Connection, reservation_id: str) -> str | None:
@@ -224,6 +237,8 @@ def claim_key(
         fingerprint=fingerprint,
         release_id=release_id,
         reservation_id=reservation_id,
+        population=None,
+        sequence=None,
     )
     return claimed == 1
 
@@ -231,6 +246,11 @@ def claim_key(
 def count_key(connection: Connection, principal_id: str, most: int) -> bool:
     """Count a key that a principal uses for the first time; False if as many were used today as may be."""
     return _COUNT_KEY.changed(connection, principal=principal_id, most=most) == 1
+
+
+def answer_key(connection: Connection, principal_id: str, key: str, population: str, sequence: int) -> None:
+    """Give a key that was just claimed the entry that states its answer."""
+    _ANSWER_KEY.execute(connection, principal=principal_id, asked=key, chain=population, place=sequence)
 
 
 def answer_keys(connection: Connection, reservation_id: str, release_id: str) -> None:

@@ -7,8 +7,8 @@ from typing import TypedDict
 
 from pydantic_core import from_json
 
-from curator_service.entries.account import EPOCH_FIRST, GENESIS
-from curator_service.entries.amounts import Charge, Void
+from curator_service.entries.account import EPOCH_FIRST, GENESIS, OpenThresholds, Unfounded
+from curator_service.entries.amounts import Void
 from curator_service.entries.base import FORMAT, REGISTER, Entry, Event, Place
 from curator_service.entries.rules import Asked, find_broken
 from curator_service.entries.terms import Key, Open
@@ -126,6 +126,10 @@ class Ledger:
         if not moved:
             raise Refused
         return head
+
+    def use(self, population: str, dataset_id: str, payer: Payer, moment: str) -> Head:
+        """Take the next sequence for a payer whose permit holds now, without moving an amount."""
+        return self._spend(population, dataset_id, payer, moment, posted=0, pending=0)
 
     def reserve(self, reservation: Reservation, details: str | None = None) -> Receipt:
         """Hold an amount of the account, or of an analyst's reservation, and say so in the chain."""
@@ -271,7 +275,7 @@ class Ledger:
         signed = SignedCheckpoint(checkpoint, self.signer.sign(checkpoint))
         entry = StoredEntry(head.sequence, payload_text, digest, signed.signature)
         repository.append_entry(self.connection, head.population, entry)
-        if isinstance(event, Charge):
+        if event.charged is not None:
             repository.add_spending(self.connection, head.population, event.charged, units)
         receipt = Receipt.of(payload_text, signed)
         self.trust.heads[head.population] = receipt
@@ -328,6 +332,10 @@ class Ledger:
         self.trust.check_permit(self.connection, dataset, payer)
         self.trust.check_terms(dataset.population, payer, asked)
 
+    def find_session(self, population: str, session: str) -> OpenThresholds | None:
+        """Return a threshold session as the chain tells of it, or None where it has ended; after `check_latest`."""
+        return self.trust.told[population][0].sessions.get(session)
+
 
 def _payer(reservation: Reservation) -> Payer:
     return Payer(reservation.principal_id, reservation.permit_id, reservation.project)
@@ -357,7 +365,7 @@ def read_told(connection: Connection, told: Told, holds: Holds, *, after: int = 
         if is_attested(told.population, stored, holds):
             try:
                 Entry.read(from_json(stored.payload_text)).said.tell(told)
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, Unfounded):
                 raise Contradiction(f"an entry of {told.population!r} cannot be read") from None
     return told
 

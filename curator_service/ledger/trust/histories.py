@@ -9,7 +9,6 @@ from typing import Any
 from pydantic_core import from_json
 
 from curator_service.entries.account import Account, Charged
-from curator_service.entries.amounts import Charge
 from curator_service.entries.base import Entry
 from curator_service.entries.recovery import Reconcile
 from curator_service.kit.db import Connection
@@ -153,7 +152,7 @@ def sum_charges(entries: list[StoredEntry]) -> dict[Charged, tuple[int, int]]:
     """Return how many charges there are among entries, and their units, by what charges are summed."""
     sums = Account()
     for entry in map(_read, entries):
-        if isinstance(entry.said, Charge):
+        if entry.said.charged is not None:
             sums.count(entry.said.charged, int(entry.place.units))
     return sums.spending
 

@@ -1,0 +1,598 @@
+"""Threshold sessions: opened and charged whole, asked one question at a time, and ended for good."""
+
+import math
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from http import HTTPStatus
+from typing import Any
+
+import numpy as np
+from pydantic_core import from_json, to_json
+
+from curator_service.datasets.repository import Dataset, find_dataset_by_id
+from curator_service.datasets.service import DatasetService
+from curator_service.entries.base import Entry
+from curator_service.entries.rules import Asked
+from curator_service.entries.sessions import KIND, AnswerQuestion, CloseSession, OpenSession
+from curator_service.identity.policy import Action, Objects, allowed_objects
+from curator_service.identity.repository import Principal, find_principal_by_id
+from curator_service.kit.clock import Clock, timestamp
+from curator_service.kit.db import DATABASE_ERRORS, Connection, Database, is_retryable
+from curator_service.kit.idempotency import check_key, key_reused
+from curator_service.kit.limiter import ConcurrencyLimiter
+from curator_service.kit.problems import Problem, RequestInvalid, Unavailable
+from curator_service.ledger.accounts.unit_of_work import Ledger, Payer, Refused, new_id
+from curator_service.ledger.chain.entries import Receipt, StoredEntry
+from curator_service.ledger.repository import Population, find_entry, find_population
+from curator_service.ledger.response_models import AmountModel
+from curator_service.ledger.service import LedgerService, find_headrooms
+from curator_service.ledger.trust.guard import unverified
+from curator_service.permits.service import PermitService
+from curator_service.privacy.adjacency import Adjacency
+from curator_service.privacy.calibration import PlanError
+from curator_service.privacy.lattice import IntArray
+from curator_service.privacy.samplers import Distribution, NoiseSource
+from curator_service.privacy.thresholds import SessionNoise, plan_session
+from curator_service.releases.keys import KeyClaims
+from curator_service.releases.preparation import digest
+from curator_service.releases.refusal import session_exceeded
+from curator_service.releases.repository import KnownKey, answer_key, find_key
+from curator_service.releases.response_time import ResponseTimer
+from curator_service.releases.submission import ATTEMPTS
+from curator_service.sessions import repository
+from curator_service.sessions.noise import seal, unseal
+from curator_service.sessions.questions import STEP, Question, read_question
+from curator_service.sessions.repository import Session
+from curator_service.sessions.response_models import (
+    AskedModel,
+    HeldSession,
+    QuestionAnswer,
+    SessionAnswer,
+    SessionHistory,
+    SessionTerms,
+)
+from curator_service.sessions.schemas import QuestionRequest, SessionRequest
+
+_ID_PATTERN = re.compile(r"ses_[0-9a-f]{24}")
+_LAPLACE = Distribution.DISCRETE_LAPLACE
+_ENDED = "it was closed, had its last positive answer, was opened before a cut or a restore, or its noise was lost"
+
+
+class SessionNotFound(Problem):
+    """No such session, or somebody else's: which of these is not said."""
+
+    slug = "session-not-found"
+    status = HTTPStatus.NOT_FOUND
+    title = "There is no such session"
+
+
+class SessionEnded(Problem):
+    """The session answers no more questions."""
+
+    slug = "session-ended"
+    status = HTTPStatus.CONFLICT
+    title = "The session has ended"
+
+
+@dataclass(frozen=True)
+class _Asking:
+    """A question under a key, of an open session."""
+
+    session: Session
+    opened: Entry[OpenSession]
+    opening: Receipt
+    question: Question
+    analyst: Principal
+    key: str
+
+    @property
+    def fingerprint(self) -> str:
+        """What the key stands for."""
+        return f"{digest(self.question.stated, session=self.session.id)}:question"
+
+    @property
+    def payer(self) -> Payer:
+        """Payer of the session, whose permit must hold; what was opened goes on whatever project that has later."""
+        said = self.opened.said
+        return Payer(self.analyst.id, said.permit or "", said.project or "", self.session.id)
+
+    @property
+    def release(self) -> Asked:
+        """The session, as the rules of a permit see it."""
+        return Asked(KIND, self.opened.said.dataset, int(self.opened.place.units))
+
+
+class SessionService:
+    """Threshold sessions.
+
+    Parameters
+    ----------
+    claims : KeyClaims
+        Ties keys to entries.
+    passes : ConcurrencyLimiter
+        Of what takes time while its caller waits; the same as of releases.
+    response_timer : ResponseTimer
+        Makes answers show at public times.
+    pace : float
+        How many times as long as on the reference machine work is made to take here.
+    now : callable
+        The clock.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        ledger: LedgerService,
+        datasets: DatasetService,
+        permits: PermitService,
+        noise: NoiseSource,
+        *,
+        claims: KeyClaims,
+        passes: ConcurrencyLimiter,
+        response_timer: ResponseTimer,
+        pace: float,
+        now: Clock,
+    ) -> None:
+        self.database = database
+        self.ledger = ledger
+        self.datasets = datasets
+        self.permits = permits
+        self.noise = noise
+        self.claims = claims
+        self.passes = passes
+        self.response_timer = response_timer
+        self.pace = pace
+        self.now = now
+
+    # --- Before, and opening
+
+    def quote(self, dataset: Dataset, asked: SessionRequest) -> SessionTerms:
+        """Return noise and price of a session; no row is read.
+
+        Raises
+        ------
+        RequestInvalid
+        """
+        noise = _plan(dataset, asked)
+        with self.database.read() as connection:
+            population = find_population(connection, dataset.population)
+        assert population is not None
+        return SessionTerms.model_construct(**_terms(dataset.name, population, asked.direction, noise))
+
+    def open(self, dataset: Dataset, asked: SessionRequest, analyst: Principal, key: str | None) -> SessionAnswer:
+        """Charge a session and open it; the same key gives the same session for ever.
+
+        Raises
+        ------
+        IdempotencyKeyMissing, IdempotencyKeyReused, RequestInvalid, BudgetExceeded, PermitNeeded, LedgerUnverified,
+        TooManyRequests, Unavailable
+        """
+        key, noise = check_key(key), _plan(dataset, asked)
+        cost = noise.cost(dataset.accountant)
+        release = Asked(KIND, dataset.name, cost)
+        fingerprint = f"{digest(asked.model_dump(exclude_none=True), dataset=dataset.id)}:session"
+        for _ in range(ATTEMPTS):
+            with self.database.read() as connection:
+                known = find_key(connection, analyst.id, key)
+                if known is not None:
+                    return self._replay_opening(connection, known, fingerprint)
+                population = find_population(connection, dataset.population)
+                assert population is not None
+                use = self.permits.choose(connection, analyst, dataset, asked.project, release)
+                if isinstance(use, Problem):
+                    raise use
+                payer = Payer(analyst.id, use.permit, use.project)
+                room = find_headrooms(connection, population, payer)[0]
+            if population.sealed or self.ledger.guard.degraded_reason:
+                raise unverified()
+            self.datasets.check_available(dataset)
+            if cost > room.left:
+                raise session_exceeded(cost, population, room)
+            drawn = self._draw(noise.threshold_scale)  # of no data, and outside of the lock
+            try:
+                receipt = self._charge(dataset, asked, noise, payer, release, fingerprint, key, drawn)
+            except Refused:
+                continue
+            except DATABASE_ERRORS as error:
+                if is_retryable(error):
+                    continue
+                raise
+            self.ledger.guard.anchor_before_send(receipt, just_written=True)
+            return _opened(Entry.read(from_json(receipt.payload_text)), receipt, population)
+        raise Unavailable("Too many requests decide about this account at once. Nothing was charged; send it again.")
+
+    def _charge(
+        self,
+        dataset: Dataset,
+        asked: SessionRequest,
+        noise: SessionNoise,
+        payer: Payer,
+        release: Asked,
+        fingerprint: str,
+        key: str,
+        drawn: int,
+    ) -> Receipt:
+        """Charge a session, write its entry and keep its noise, in one unit of work."""
+        moment, session_id = timestamp(self.now()), new_id("ses_")
+        with self.ledger.unit() as ledger:
+            if not self.claims.claim(ledger.connection, payer.principal_id, key, fingerprint):
+                raise Refused
+            head = ledger.charge(dataset.population, dataset.id, release.units, payer, moment)
+            answer_key(ledger.connection, payer.principal_id, key, dataset.population, head.sequence)
+            self.datasets.check_current(ledger.connection, dataset)
+            ledger.check_latest(dataset.registration, head, payer, release)
+            opened = OpenSession(
+                **payer.stated,
+                time=moment,
+                session=session_id,
+                dataset=dataset.name,
+                snapshot=dataset.commitment,
+                direction=asked.direction,
+                positives=noise.positives,
+                sensitivity=str(noise.sensitivity),
+                threshold_scale=str(noise.threshold_scale),
+                question_scale=str(noise.question_scale),
+            )
+            receipt = ledger.record(head, opened, release.units)
+            sealed = seal(self.ledger.guard.keys, drawn, _about(receipt))
+            session = Session(session_id, dataset.population, dataset.id, payer.principal_id, head.sequence)
+            repository.insert_session(ledger.connection, session, sealed)
+        return receipt
+
+    def _replay_opening(self, connection: Connection, known: KnownKey, fingerprint: str) -> SessionAnswer:
+        entry, population = self._find_known(connection, known, fingerprint)
+        receipt = self._attest(population.name, entry)
+        return _opened(Entry.read(from_json(entry.payload_text)), receipt, population)
+
+    def _find_known(self, connection: Connection, known: KnownKey, fingerprint: str) -> tuple[StoredEntry, Population]:
+        """Return the entry that a key stands for, with its account."""
+        if known.fingerprint != fingerprint or known.entry is None:
+            raise key_reused()
+        name, sequence = known.entry
+        entry, population = find_entry(connection, name, sequence), find_population(connection, name)
+        if entry is None or population is None:
+            raise self._contradiction("a key stands for an entry that is not there")
+        return entry, population
+
+    # --- Questions
+
+    def ask(
+        self, session_id: str, asked: QuestionRequest, analyst: Principal, dataset: Dataset, key: str | None
+    ) -> QuestionAnswer:
+        """Answer a question; the same key gives the same answer for ever.
+
+        Everything is decided in one unit of work, and durable before the answer leaves: the key, the answer, and how
+        many more may be positive.
+
+        Raises
+        ------
+        IdempotencyKeyMissing, IdempotencyKeyReused, RequestInvalid, SessionNotFound, SessionEnded, LedgerUnverified,
+        DatasetUnavailable, TooManyRequests, Unavailable
+        """
+        key, session = check_key(key), self.find(session_id)
+        if session.principal_id != analyst.id:
+            raise session_not_found()
+        opened, opening = self._opening(session)
+        question = read_question(dataset, opened.said, asked, self.pace)
+        asking = _Asking(session, opened, opening, question, analyst, key)
+        found = self._find_answer(asking)
+        if found is not None:
+            return found
+        self._check_open(asking)
+        drawn = self._draw(int(opened.said.question_scale))  # of no data, and outside of the lock
+        with self.passes.place(analyst.id), self.response_timer.ending_at_public_time(question.duration_s):
+            sums = self.datasets.sum_rows(dataset, question.kernel).values
+        for _ in range(ATTEMPTS):
+            try:
+                with self.ledger.unit() as ledger:
+                    receipt = self._decide(ledger, asking, sums, drawn)
+            except Refused:
+                self._check_permit(asking)
+            except DATABASE_ERRORS as error:
+                if not is_retryable(error):
+                    raise  # a commit whose outcome is unknown is looked up by the key of a retry
+            else:
+                self.ledger.guard.anchor_before_send(receipt, just_written=True)
+                return self._answered(asking, receipt)
+            found = self._find_answer(asking)
+            if found is not None:
+                return found
+        raise Unavailable("Too many requests decide about this account at once. Nothing was asked; send it again.")
+
+    def _draw(self, scale: int) -> int:
+        return int(np.asarray(self.noise.sample(_LAPLACE, [scale]))[0])
+
+    def _check_open(self, asking: "_Asking") -> None:
+        """Refuse early what the unit of work would refuse, before rows are read."""
+        said, dataset = asking.opened.said, asking.question.dataset
+        if self.ledger.guard.reason():
+            raise unverified()
+        missing = self.permits.find_missing_visa(asking.analyst, dataset.name)
+        if missing is not None:
+            raise missing
+        if (said.snapshot, said.dataset) != (dataset.commitment, dataset.name):
+            raise _ended(asking.session, "a cut has given its dataset other rows")
+        with self.database.read() as connection:
+            if repository.find_noise(connection, asking.session.id) is None:
+                raise _ended(asking.session, _ENDED)
+        self.datasets.check_available(dataset)
+
+    def _decide(self, ledger: Ledger, asking: "_Asking", sums: IntArray, drawn: int) -> Receipt:
+        """Compare noisy number and noisy threshold, and write the answer, with the account locked."""
+        session, question, connection = asking.session, asking.question, ledger.connection
+        if not self.claims.claim(connection, asking.analyst.id, asking.key, asking.fingerprint):
+            raise Refused
+        moment = timestamp(self.now())
+        head = ledger.use(session.population, session.dataset_id, asking.payer, moment)
+        answer_key(connection, asking.analyst.id, asking.key, session.population, head.sequence)
+        self.datasets.check_current(connection, question.dataset)
+        ledger.check_latest(question.dataset.registration, head, asking.payer, asking.release)
+        # The chain alone says how many answers there were; the row, whose secret it is, only that it goes on.
+        state = ledger.find_session(session.population, session.id)
+        kept = repository.find_noise(connection, session.id)
+        noise = None if kept is None else unseal(self.ledger.guard.keys, kept, asking.opening.entry_hash)
+        if state is None or noise is None:
+            raise _ended(session, _ENDED)
+        is_above = question.exceeds(sums, drawn, noise)
+        number = state.answered + 1
+        repository.insert_question(connection, session.id, number, head.sequence, to_json(question.stated).decode())
+        if is_above and state.positives_left == 1:
+            repository.forget_noise(connection, session.id)
+        answer = AnswerQuestion(
+            actor=asking.analyst.id,
+            time=moment,
+            session=session.id,
+            number=number,
+            question_digest=question.digest,
+            is_above=is_above,
+        )
+        return ledger.record(head, answer, 0)
+
+    def _find_answer(self, asking: "_Asking") -> QuestionAnswer | None:
+        """Return the answer that a key has already."""
+        with self.database.read() as connection:
+            known = find_key(connection, asking.analyst.id, asking.key)
+            if known is None:
+                return None
+            entry, population = self._find_known(connection, known, asking.fingerprint)
+        return self._answered(asking, self._attest(population.name, entry))
+
+    def _answered(self, asking: "_Asking", receipt: Receipt) -> QuestionAnswer:
+        """Return an answer as its entry states it."""
+        session, said = asking.session, Entry.read(from_json(receipt.payload_text)).said
+        if not isinstance(said, AnswerQuestion) or (said.session, said.question_digest) != (
+            session.id,
+            asking.question.digest,
+        ):
+            raise self._contradiction("a key stands for another answer than was given to it")
+        positives = sum(one.is_above for one in self._list_answers(session, after=0, count=said.number))
+        return QuestionAnswer.model_construct(
+            session=session.id,
+            number=said.number,
+            is_above=said.is_above,
+            positives_left=asking.opened.said.positives - positives,
+            question=asking.question.stated,
+            receipt=from_json(receipt.text),
+        )
+
+    def _check_permit(self, asking: "_Asking") -> None:
+        """Say why a permit does not hold any more, where it does not."""
+        project = asking.opened.said.project
+        with self.database.read() as connection:
+            use = self.permits.choose(connection, asking.analyst, asking.question.dataset, project, asking.release)
+        if isinstance(use, Problem):
+            raise use
+
+    def _list_answers(self, session: Session, *, after: int, count: int) -> list[AskedModel]:
+        """Return answers as their entries state them; seal the curator where a stored question is another one."""
+        with self.database.read() as connection:
+            found = repository.list_questions(connection, session.id, after=after, count=count)
+        answers = []
+        for one in found:
+            self.ledger.guard.check_attested(session.population, one.entry)
+            said = Entry.read(from_json(one.entry.payload_text)).said
+            question = from_json(one.question)
+            is_stated = (
+                isinstance(said, AnswerQuestion)
+                and (said.session, said.number) == (session.id, one.number)
+                and said.question_digest == digest(question, dataset=session.dataset_id)
+            )
+            if not is_stated:
+                raise self._contradiction(f"a question of the session {session.id} is not what the ledger says of it")
+            answers.append(
+                AskedModel.model_construct(
+                    number=one.number, question=question, is_above=said.is_above, answered_at=said.time
+                )
+            )
+        return answers
+
+    # --- Reading and closing
+
+    def find(self, session_id: str) -> Session:
+        """Return a session by its row; the caller checks who may see it.
+
+        Raises
+        ------
+        SessionNotFound
+        """
+        session = None
+        if _ID_PATTERN.fullmatch(session_id):
+            with self.database.read() as connection:
+                session = repository.find_session(connection, session_id)
+        if session is None:
+            raise session_not_found()
+        return session
+
+    def find_for(self, session_id: str, reader: Principal, action: Action) -> Session:
+        """Return a session that is the reader's own, or anybody's to roles that may do this to all.
+
+        Raises
+        ------
+        SessionNotFound
+        """
+        session = self.find(session_id)
+        if session.principal_id != reader.id and allowed_objects(reader.roles, action) is not Objects.ALL:
+            raise session_not_found()
+        return session
+
+    def get(self, session: Session, *, after: int, count: int) -> SessionHistory:
+        """Return a session with a page of its questions."""
+        opened, _ = self._opening(session)
+        said = opened.said
+        page = self._list_answers(session, after=after, count=count + 1)
+        with self.database.read() as connection:
+            population = find_population(connection, session.population)
+            kept = repository.find_noise(connection, session.id)
+            holder = find_principal_by_id(connection, session.principal_id)
+            positives = sum(one.is_above for one in self._list_answers(session, after=0, count=2**31 - 1))
+            latest = find_dataset_by_id(connection, session.dataset_id, granted_to=None)
+        assert population is not None
+        is_current = latest is not None and latest.commitment == said.snapshot and not latest.is_retired
+        return SessionHistory.model_construct(
+            **_terms(said.dataset, population, said.direction, _noise_of(said)),
+            id=session.id,
+            created_at=said.time,
+            holder=session.principal_id if holder is None else holder.name,
+            project=said.project,
+            is_open=kept is not None and is_current and opened.place.epoch == population.epoch,
+            positives_left=said.positives - positives,
+            questions=page[:count],
+            next=page[count - 1].number if len(page) > count else None,
+        )
+
+    def list_held(self, *, of: str | None) -> list[HeldSession]:
+        """Return the sessions that are open; with `of`, those of one principal."""
+        with self.database.read() as connection:
+            found = repository.list_open(connection, of=of)
+            names = {key: find_principal_by_id(connection, key) for key in {one.principal_id for one in found}}
+        shown = []
+        for one in found:
+            said, holder = self._opening(one)[0].said, names[one.principal_id]
+            shown.append(
+                HeldSession.model_construct(
+                    id=one.id,
+                    dataset=said.dataset,
+                    population=one.population,
+                    holder=one.principal_id if holder is None else holder.name,
+                    direction=said.direction,
+                    positives=said.positives,
+                    project=said.project,
+                    created_at=said.time,
+                )
+            )
+        return shown
+
+    def close(self, session: Session, by: Principal) -> SessionHistory:
+        """End a session; nothing that it was charged returns.
+
+        Raises
+        ------
+        SessionEnded, LedgerUnverified
+        """
+        with self.ledger.unit() as ledger:
+            head = ledger.next(session.population)
+            if repository.find_noise(ledger.connection, session.id) is None:
+                raise _ended(session, "it had ended before")
+            repository.forget_noise(ledger.connection, session.id)
+            closed = CloseSession(
+                actor=by.id, time=timestamp(self.now()), session=session.id, holder=session.principal_id
+            )
+            receipt = ledger.record(head, closed, 0)
+        self.ledger.guard.anchor_before_send(receipt, just_written=True)
+        return self.get(session, after=0, count=1)
+
+    def _opening(self, session: Session) -> tuple[Entry[OpenSession], Receipt]:
+        """Return the entry that opened a session; seal the curator where its row names another one."""
+        with self.database.read() as connection:
+            stored = find_entry(connection, session.population, session.sequence)
+        if stored is None:
+            raise self._contradiction(f"the entry that opened {session.id} is not there")
+        receipt = self._attest(session.population, stored)
+        entry = Entry.read(from_json(stored.payload_text))
+        said = entry.said
+        if not isinstance(said, OpenSession) or (said.session, said.actor) != (session.id, session.principal_id):
+            raise self._contradiction(f"the session {session.id} is not what the ledger says of it")
+        return entry, receipt
+
+    def _attest(self, population: str, entry: StoredEntry) -> Receipt:
+        self.ledger.guard.check_attested(population, entry)
+        receipt = Receipt(entry.payload_text, entry.entry_hash, entry.signature)
+        self.ledger.guard.anchor_before_send(receipt)
+        return receipt
+
+    def _contradiction(self, reason: str) -> Problem:
+        self.ledger.guard.seal(reason)
+        return unverified()
+
+
+def _plan(dataset: Dataset, asked: SessionRequest) -> SessionNoise:
+    """Plan the noise of a session. Raise `RequestInvalid` where there is none such."""
+    is_monotone = asked.direction != "any"
+    if is_monotone and dataset.adjacency is not Adjacency.ADD_REMOVE:
+        rule = "people are replaced here, which moves a number either way: take the direction any"
+        raise RequestInvalid.at("/direction", rule)
+    try:
+        return plan_session(
+            dataset.accountant,
+            asked.price.price,
+            sensitivity=dataset.manifest.rows_per_person * STEP,
+            positives=asked.positives,
+            is_monotone=is_monotone,
+        )
+    except PlanError as error:
+        raise RequestInvalid.at(f"/{error.field}", str(error)) from None
+
+
+def _noise_of(said: OpenSession) -> SessionNoise:
+    scales = int(said.threshold_scale), int(said.question_scale)
+    return SessionNoise(int(said.sensitivity), said.positives, said.direction != "any", *scales)
+
+
+def _terms(dataset: str, population: Population, direction: str, noise: SessionNoise) -> dict[str, Any]:
+    """Return what is public of a session's noise and price."""
+    return {
+        "dataset": dataset,
+        "population": population.name,
+        "direction": direction,
+        "positives": noise.positives,
+        "step": str(STEP),
+        "sensitivity": str(noise.sensitivity),
+        "threshold_scale": str(noise.threshold_scale),
+        "question_scale": str(noise.question_scale),
+        "epsilon": _up(noise.epsilon),
+        "cost": AmountModel.of(population.view(noise.cost(population.accountant))),
+    }
+
+
+def _up(number: Fraction) -> float:
+    """Return the least float that is not below a number, or the one after it."""
+    found = float(number)
+    return found if Fraction(found) >= number else math.nextafter(found, math.inf)
+
+
+def _opened(entry: Entry[OpenSession], receipt: Receipt, population: Population) -> SessionAnswer:
+    said = entry.said
+    return SessionAnswer.model_construct(
+        **_terms(said.dataset, population, said.direction, _noise_of(said)),
+        id=said.session,
+        created_at=said.time,
+        project=said.project,
+        receipt=from_json(receipt.text),
+    )
+
+
+def _about(receipt: Receipt) -> str:
+    """Return what the noise of a session is sealed for: the entry that opened it."""
+    return receipt.entry_hash
+
+
+def _ended(session: Session, reason: str) -> SessionEnded:
+    return SessionEnded(
+        f"The session {session.id!r} answers no more questions: {reason}. Nothing was asked; open another one."
+    )
+
+
+def session_not_found() -> SessionNotFound:
+    """Build the refusal of a session that is not there or not visible: which of these is not said."""
+    return SessionNotFound("There is no session of this id among those that you may see.")
