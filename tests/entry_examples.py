@@ -8,6 +8,7 @@ from curator_service.entries.amounts import Charge, Derive, PartModel, Reserve, 
 from curator_service.entries.base import Entry, Event
 from curator_service.entries.recovery import Reconcile
 from curator_service.entries.rows import Confirmation, Dataset, Refusal
+from curator_service.entries.sessions import AnswerQuestion, CloseSession, OpenSession
 from curator_service.entries.terms import Key, Limit, Open, Permit
 from curator_service.identity.entries import PrincipalNamed, TokenIssued, TokenRevoked
 from curator_service.identity.policy import Role
@@ -17,6 +18,7 @@ from curator_service.privacy.samplers import Distribution
 DIGEST = "0f" * 32
 MOMENT = "2026-03-01T12:00:00Z"
 PRINCIPAL, PROPOSAL, PERMIT = "prn_" + "0" * 24, "prp_" + "0" * 24, "prm_" + "0" * 24
+SESSION = "ses_" + "0" * 24
 BY = {"actor": "operator:test", "time": MOMENT}
 OF_TWO = {"actor": "prn_olga", "approved_by": "prn_otto", "reason": "so", "time": MOMENT}
 PART = PartModel(
@@ -43,6 +45,19 @@ _EXAMPLES: list[Event] = [
     Void(**BY, reservation="res_1", holder="prn_ada", outcome="closed"),
     Charge(**BY, **ANSWERED, mechanism=(PART,)),
     Derive(**BY, **ANSWERED, source="rel_" + "1" * 24),
+    OpenSession(
+        **BY,
+        session=SESSION,
+        dataset="cohort",
+        snapshot=DIGEST,
+        direction="above",
+        positives=2,
+        sensitivity="17179607041",
+        threshold_scale="444000000000",
+        question_scale="560000000000",
+    ),
+    AnswerQuestion(**BY, session=SESSION, number=1, question_digest=DIGEST, is_above=True),
+    CloseSession(**BY, session=SESSION, holder="prn_ada"),
     Limit(**OF_TWO),
     Permit(
         **OF_TWO,

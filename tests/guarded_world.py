@@ -32,7 +32,8 @@ PEOPLE: dict[str, tuple[Role, ...]] = {
 UNKNOWN, MALFORMED = "unknown", "malformed"
 NOBODY_KNOWS = {
     "dataset": "nothing", "population": "nowhere", "release": f"rel_{'0' * 24}", "job": f"job_{'0' * 24}",
-    "reservation": f"res_{'0' * 24}", "permit": f"prm_{'0' * 24}", "proposal": f"prp_{'0' * 24}", "token": "0" * 16,
+    "reservation": f"res_{'0' * 24}", "session": f"ses_{'0' * 24}",
+    "permit": f"prm_{'0' * 24}", "proposal": f"prp_{'0' * 24}", "token": "0" * 16,
 }  # fmt: skip
 _TERMS = {"purpose": "kidneys", "legal_basis": "consent"}
 
@@ -122,6 +123,13 @@ def _reserve(api: Api, token: str, dataset: str, key: str, expires_in_s: int = 1
     return str(answer.json()["id"])
 
 
+def _open_session(api: Api, token: str, dataset: str, key: str, **asked: Any) -> str:
+    sent = {"positives": 1, "direction": "any", "price": {"epsilon": 0.001}, **asked}
+    answer = api.post(f"/v1/datasets/{dataset}/sessions", json=sent, key=key, token=token)
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["id"])
+
+
 SCENES: Mapping[str, tuple[str, dict[str, str]]] = {
     "own": ("ada", {"dataset": "cohort"}),
     "a colleague's": ("ben", {"dataset": "twin", "project": "kidney"}),
@@ -190,6 +198,11 @@ def _furnish(world: World) -> Guarded:
         told = {name: text for name, text in asked.items() if name == "project"}
         return lambda: _reserve(api, tokens[who], asked["dataset"], f"anew{next(counter)}", **told)
 
+    def open_anew(relation: str) -> Callable[[], str]:
+        who, asked = SCENES[relation]
+        told = {name: text for name, text in asked.items() if name == "project"}
+        return lambda: _open_session(api, tokens[who], asked["dataset"], f"anew{next(counter)}", **told)
+
     def grant_anew(people: list[str]) -> str:
         return _grant(api, world, f"spare{next(counter)}", people, ["spare"], far)
 
@@ -202,6 +215,7 @@ def _furnish(world: World) -> Guarded:
         found.add("job", relation, _work(*place, f"j{number}", **told), is_granted=is_shown)
         is_own = who == "ada"
         found.add("reservation", relation, _reserve(*place, f"r{number}", **told), is_granted=is_own)
+        found.add("session", relation, _open_session(*place, f"s{number}", **told), is_granted=is_own)
         if relation != "a colleague's own":
             found.add("dataset", relation, dataset, is_granted=is_shown)
     closing = _reserve(api, tokens["ada"], "cohort", "closing")
@@ -210,6 +224,13 @@ def _furnish(world: World) -> Guarded:
     found.add("reservation", "expired", _reserve(api, tokens["ada"], "cohort", "brief", 60))
     for relation in ("own", "a colleague's", "of another project"):
         found.objects["reservation to end"][relation] = Object(reserve_anew(relation), is_granted=relation == "own")
+    ended = _open_session(api, tokens["ada"], "cohort", "ended")
+    assert api.request("DELETE", f"/v1/sessions/{ended}", token=tokens["ada"]).status_code == 200
+    found.add("session", "closed", ended)
+    found.objects["session to end"] = {
+        relation: Object(open_anew(relation), is_granted=relation == "own")
+        for relation in ("own", "a colleague's", "of another project")
+    }
     found.add("reservation", "a job", found.objects["job"]["own"].name, exists=False)
     found.add("job", "a reservation", found.objects["reservation"]["own"].name, exists=False)
 
@@ -287,6 +308,8 @@ def _furnish(world: World) -> Guarded:
     for kind, name in NOBODY_KNOWS.items():
         found.add(kind, UNKNOWN, name, exists=False)
         found.add(kind, MALFORMED, "No%20name%0A", exists=False)
+    for relation in ("closed", UNKNOWN, MALFORMED):
+        found.objects["session to end"][relation] = found.objects["session"][relation]
     for relation in ("closed", "a job", UNKNOWN, MALFORMED):
         found.objects["reservation to end"][relation] = found.objects["reservation"][relation]
     found.objects["proposal of one's own"] |= {name: found.objects["proposal"][name] for name in (UNKNOWN, MALFORMED)}

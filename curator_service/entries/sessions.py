@@ -63,7 +63,6 @@ class AnswerQuestion(Event):
 
     kind = "answer_question"
     meaning = "a question of a threshold session was answered"
-    is_use = True
 
     session: SessionId
     number: Annotated[int, Field(ge=1)]

@@ -67,6 +67,7 @@ class Route:
 
 A = Action
 ENDED_JOBS = frozenset({"a colleague's"})
+SESSION = {"positives": 1, "direction": "any", "price": {"epsilon": 0.0001}}
 ROUTES: dict[tuple[str, str], Route] = {
     ("GET", "/v1/datasets"): Route(A.READ_DATASET),
     ("GET", "/v1/datasets/{name}"): Route(A.READ_DATASET, "dataset"),
@@ -87,6 +88,14 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("DELETE", "/v1/reservations/{reservation_id}"): Route(
         A.END_RESERVATION, "reservation to end", besides={"closed": 409}
     ),
+    ("POST", "/v1/datasets/{name}/sessions/quotes"): Route(A.QUOTE, "dataset", SESSION),
+    ("POST", "/v1/datasets/{name}/sessions"): Route(A.REQUEST_RELEASE, "dataset", SESSION, 201, EXPIRED | CLOSED),
+    ("GET", "/v1/sessions"): Route(A.READ_RESERVATION),
+    ("GET", "/v1/sessions/{session_id}"): Route(A.READ_RESERVATION, "session"),
+    ("POST", "/v1/sessions/{session_id}/questions"): Route(
+        A.REQUEST_RELEASE, "session to end", {"threshold": 5, "direction": "above"}, 201, {"closed": 409}
+    ),
+    ("DELETE", "/v1/sessions/{session_id}"): Route(A.END_RESERVATION, "session to end", besides={"closed": 409}),
     ("GET", "/v1/ledger/{population}"): Route(A.READ_LEDGER, "population"),
     ("GET", "/v1/ledger/{population}/checkpoint"): Route(A.READ_LEDGER, "population"),
     ("GET", "/v1/keys"): Route(A.READ_KEYS),

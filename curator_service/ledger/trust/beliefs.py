@@ -136,8 +136,21 @@ BELIEFS = (
     _of(
         "idempotency_keys",
         Belief.HINT,
-        "principal_id key fingerprint release_id reservation_id",
+        "principal_id key fingerprint release_id reservation_id population sequence",
         "finds an answer, which is held against request and reader",
+    ),
+    _of(
+        "sessions",
+        Belief.FOLDED,
+        "id population dataset_id principal_id sequence",
+        "the entry that opened it says whose it is, of which rows; the chain counts its answers",
+    ),
+    _of("session_noise", Belief.KEYED, "session_id key_id sealed", "encrypted for the entry that opened the session"),
+    _of(
+        "session_questions",
+        Belief.BOUND,
+        "session_id number sequence question",
+        "served only as the attested entry of its answer states it",
     ),
     _of("key_counts", Belief.HINT, "principal_id day keys", "bounds growth"),
     _of("answer_space", Belief.HINT, "population principal_id bytes", "bounds growth"),
