@@ -100,11 +100,16 @@ SWEEPS = {
 }
 
 
+def list_tests(name: str) -> list[Path]:
+    """Return the files with tests of a sweep, in order."""
+    mark = f"pytest.mark.{name}"
+    return sorted(path for path in _modules().values() if mark in path.read_text(encoding="utf-8"))
+
+
 def list_files(name: str) -> list[Path]:
     """Return the files that a sweep is about, in order: those named, its tests, and modules that these import."""
-    mark, modules = f"pytest.mark.{name}", _modules()
-    found = {path for path in modules.values() if mark in path.read_text(encoding="utf-8")}
-    pending = list(found)
+    modules, pending = _modules(), list_tests(name)
+    found = set(pending)
     while pending:
         named = _IMPORTED.findall(pending.pop().read_text(encoding="utf-8"))
         further = {modules[module] for module in named if module in modules} - found
