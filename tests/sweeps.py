@@ -157,18 +157,8 @@ def run(name: str, workers: int) -> str | None:
     """Run a sweep; return the section of what it found, or None where a case failed or was skipped."""
     with tempfile.TemporaryDirectory() as folder:
         report, began = Path(folder) / "report.xml", time.monotonic()
-        words = [
-            "tests",
-            "--ignore=tests/spark",
-            "-m",
-            name,
-            "-q",
-            "-n",
-            str(workers),
-            "--dist",
-            "loadfile",
-            f"--junitxml={report}",
-        ]
+        chosen = [*map(str, list_tests(name)), "-m", name, "-q", f"--junitxml={report}"]
+        words = [*chosen, "-n", str(workers), "--dist", "loadfile"]
         ended = subprocess.run([sys.executable, "-m", "pytest", *words], cwd=ROOT, check=False)
         if ended.returncode != 0:
             return None
