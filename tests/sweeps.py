@@ -213,7 +213,8 @@ def main() -> int:
             status = 1
         elif not given.check:
             sections[name] = section
-            PAGE.write_text("\n".join([HEAD, *(sections[one] for one in SWEEPS if one in sections)]), encoding="utf-8")
+            told = [sections[one].rstrip() + "\n" for one in SWEEPS if one in sections]
+            PAGE.write_text("\n".join([HEAD, *told]), encoding="utf-8")
     return status
 
 
