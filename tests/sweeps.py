@@ -100,11 +100,16 @@ SWEEPS = {
 }
 
 
+def list_tests(name: str) -> list[Path]:
+    """Return the files with tests of a sweep, in order."""
+    mark = f"pytest.mark.{name}"
+    return sorted(path for path in _modules().values() if mark in path.read_text(encoding="utf-8"))
+
+
 def list_files(name: str) -> list[Path]:
     """Return the files that a sweep is about, in order: those named, its tests, and modules that these import."""
-    mark, modules = f"pytest.mark.{name}", _modules()
-    found = {path for path in modules.values() if mark in path.read_text(encoding="utf-8")}
-    pending = list(found)
+    modules, pending = _modules(), list_tests(name)
+    found = set(pending)
     while pending:
         named = _IMPORTED.findall(pending.pop().read_text(encoding="utf-8"))
         further = {modules[module] for module in named if module in modules} - found
@@ -152,18 +157,8 @@ def run(name: str, workers: int) -> str | None:
     """Run a sweep; return the section of what it found, or None where a case failed or was skipped."""
     with tempfile.TemporaryDirectory() as folder:
         report, began = Path(folder) / "report.xml", time.monotonic()
-        words = [
-            "tests",
-            "--ignore=tests/spark",
-            "-m",
-            name,
-            "-q",
-            "-n",
-            str(workers),
-            "--dist",
-            "loadfile",
-            f"--junitxml={report}",
-        ]
+        chosen = [*map(str, list_tests(name)), "-m", name, "-q", f"--junitxml={report}"]
+        words = [*chosen, "-n", str(workers), "--dist", "loadfile"]
         ended = subprocess.run([sys.executable, "-m", "pytest", *words], cwd=ROOT, check=False)
         if ended.returncode != 0:
             return None
@@ -218,7 +213,8 @@ def main() -> int:
             status = 1
         elif not given.check:
             sections[name] = section
-            PAGE.write_text("\n".join([HEAD, *(sections[one] for one in SWEEPS if one in sections)]), encoding="utf-8")
+            told = [sections[one].rstrip() + "\n" for one in SWEEPS if one in sections]
+            PAGE.write_text("\n".join([HEAD, *told]), encoding="utf-8")
     return status
 
 
