@@ -360,6 +360,44 @@ class Acts(Sender):
         """List reservations that are open, with their holders; to an analyst, their own."""
         return self._list("Reservations", "/v1/reservations", "reservations", Held.read)
 
+    def close_session(self, session_id: Named) -> dict[str, Any]:
+        """End a threshold session: your own; an officer or operator ends anybody's.
+
+        Parameters
+        ----------
+        session_id : Named
+            A threshold session's id; `sessions list` shows it.
+
+        Returns
+        -------
+        dict[str, Any]
+            A session with the questions that it answered.
+        """
+        return dict[str, Any].read(self._get(f"/v1/sessions/{segment(session_id)}"))
+
+    def list_sessions(self) -> Listing[dict[str, Any]]:
+        """List threshold sessions that are open; to an analyst, their own."""
+        return self._list("Sessions", "/v1/sessions", "sessions", dict[str, Any].read)
+
+    def get_session(self, session_id: Named, *, after: int = 0, limit: int = 100) -> dict[str, Any]:
+        """Return a threshold session with its answers: your own; an officer or operator sees anybody's.
+
+        Parameters
+        ----------
+        session_id : Named
+            A threshold session's id; `sessions list` shows it.
+        after : int
+            Show what comes after this sequence.
+        limit : int
+            Number of questions to show.
+
+        Returns
+        -------
+        dict[str, Any]
+            A session with the questions that it answered.
+        """
+        return dict[str, Any].read(self._get(f"/v1/sessions/{segment(session_id)}"))
+
     def create_token(
         self,
         name: str,
@@ -461,6 +499,13 @@ COMMANDS: Mapping[str, Command] = {
     "reservations release": Command(
         "close_reservation", ("reservation_id",), consequence="Others can spend at once what it held"
     ),
+    "sessions close": Command(
+        "close_session",
+        ("session_id",),
+        consequence="It answers no more questions, and nothing that it was charged returns",
+    ),
+    "sessions list": Command("list_sessions", ()),
+    "sessions show": Command("get_session", ("session_id",)),
     "spending": Command("list_spending", ()),
     "tokens create": Command("create_token", ("name",), options={"roles": "--role"}),
     "tokens list": Command("list_tokens", ()),

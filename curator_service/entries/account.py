@@ -109,7 +109,7 @@ class Sessions(dict[str, OpenThresholds]):
             raise Unfounded("the session is open already")
         self[session] = OpenThresholds(dataset, positives)
 
-    def answer(self, session: str, number: int, *, is_above: bool) -> None:
+    def answer(self, session: str, number: int, *, is_positive: bool) -> None:
         """Count an answer; the last positive one ends the session.
 
         Raises
@@ -123,7 +123,7 @@ class Sessions(dict[str, OpenThresholds]):
         if number != found.answered + 1:
             raise Unfounded("the entry is not the next answer of its session")
         found.answered = number
-        found.positives_left -= is_above
+        found.positives_left -= is_positive
         if found.positives_left == 0:
             del self[session]
 

@@ -20,7 +20,7 @@ Direction = Literal["above", "below", "any"]
 class OpenSession(Event):
     """A threshold session was opened. Its answers cost nothing more."""
 
-    kind = "open_session"
+    kind = "session"
     meaning = "a threshold session was opened, and charged whole"
     amounts = Units.SOME
     units_are = "spent"
@@ -61,29 +61,29 @@ class OpenSession(Event):
 class AnswerQuestion(Event):
     """A question of a threshold session was answered."""
 
-    kind = "answer_question"
+    kind = "answer"
     meaning = "a question of a threshold session was answered"
 
     session: SessionId
     number: Annotated[int, Field(ge=1)]
     question_digest: Digest
-    is_above: bool
+    answer: Literal["yes", "no"]
 
     def move(self, place: Place, account: Account) -> None:
         """Count the answer: only the next one of a session that is open."""
         del place
-        account.sessions.answer(self.session, self.number, is_above=self.is_above)
+        account.sessions.answer(self.session, self.number, is_positive=self.answer == "yes")
 
     def tell(self, told: Told) -> None:
         """Tell how many answers the session has given; of one that was opened before what is read, nothing."""
         if self.session in told.sessions:
-            told.sessions.answer(self.session, self.number, is_above=self.is_above)
+            told.sessions.answer(self.session, self.number, is_positive=self.answer == "yes")
 
 
 class CloseSession(Event):
     """A threshold session was closed before its last positive answer."""
 
-    kind = "close_session"
+    kind = "close"
     meaning = "a threshold session was closed"
 
     session: SessionId

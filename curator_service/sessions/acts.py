@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import Response
 from pydantic import Field
 
-from curator_service.api.acts import PAGE, Acts, After, Count, RetryKey
+from curator_service.api.acts import PAGE, Acts, After, RetryKey
 from curator_service.api.context import RequestContext
 from curator_service.api.http import json_response
 from curator_service.datasets.acts import DatasetName, find_dataset
@@ -25,6 +25,7 @@ from curator_service.sessions.service import SessionService, session_not_found
 
 acts = Acts("sessions")
 
+_Limit = Annotated[int, Field(ge=1, le=1000, description="Number of questions to show.")]
 ThresholdSessionId = Annotated[str, Field(description="A threshold session's id; `sessions list` shows it.")]
 
 
@@ -83,7 +84,7 @@ def list_sessions(context: RequestContext) -> HeldSessionsAnswer:
 
 @acts.route(Action.READ_RESERVATION, "GET /v1/sessions/{session_id}", "sessions show")
 def get_session(
-    context: RequestContext, session_id: ThresholdSessionId, after: After = 0, limit: Count = PAGE
+    context: RequestContext, session_id: ThresholdSessionId, after: After = 0, limit: _Limit = PAGE
 ) -> SessionHistory:
     """Return a threshold session with its answers: your own; an officer or operator sees anybody's."""
     sessions = context.get(SessionService)

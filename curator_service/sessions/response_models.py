@@ -38,7 +38,7 @@ class QuestionAnswer(Answer):
 
     session: SessionId
     number: int
-    is_above: Annotated[
+    is_positive: Annotated[
         bool, Field(description="Whether the noisy number reached the noisy threshold, in the question's direction")
     ]
     positives_left: Annotated[int, Field(description="The session has ended where it is 0")]
@@ -51,7 +51,7 @@ class AskedModel(Answer):
 
     number: int
     question: dict[str, Any]
-    is_above: bool
+    is_positive: bool
     answered_at: Moment
 
 

@@ -334,10 +334,10 @@ class SessionService:
         noise = None if kept is None else unseal(self.ledger.guard.keys, kept, asking.opening.entry_hash)
         if state is None or noise is None:
             raise _ended(session, _ENDED)
-        is_above = question.exceeds(sums, drawn, noise)
+        is_positive = question.exceeds(sums, drawn, noise)
         number = state.answered + 1
         repository.insert_question(connection, session.id, number, head.sequence, to_json(question.stated).decode())
-        if is_above and state.positives_left == 1:
+        if is_positive and state.positives_left == 1:
             repository.forget_noise(connection, session.id)
         answer = AnswerQuestion(
             actor=asking.analyst.id,
@@ -345,7 +345,7 @@ class SessionService:
             session=session.id,
             number=number,
             question_digest=question.digest,
-            is_above=is_above,
+            answer="yes" if is_positive else "no",
         )
         return ledger.record(head, answer, 0)
 
@@ -366,11 +366,11 @@ class SessionService:
             asking.question.digest,
         ):
             raise self._contradiction("a key stands for another answer than was given to it")
-        positives = sum(one.is_above for one in self._list_answers(session, after=0, count=said.number))
+        positives = sum(one.is_positive for one in self._list_answers(session, after=0, count=said.number))
         return QuestionAnswer.model_construct(
             session=session.id,
             number=said.number,
-            is_above=said.is_above,
+            is_positive=said.answer == "yes",
             positives_left=asking.opened.said.positives - positives,
             question=asking.question.stated,
             receipt=from_json(receipt.text),
@@ -402,7 +402,7 @@ class SessionService:
                 raise self._contradiction(f"a question of the session {session.id} is not what the ledger says of it")
             answers.append(
                 AskedModel.model_construct(
-                    number=one.number, question=question, is_above=said.is_above, answered_at=said.time
+                    number=one.number, question=question, is_positive=said.answer == "yes", answered_at=said.time
                 )
             )
         return answers
@@ -445,7 +445,7 @@ class SessionService:
             population = find_population(connection, session.population)
             kept = repository.find_noise(connection, session.id)
             holder = find_principal_by_id(connection, session.principal_id)
-            positives = sum(one.is_above for one in self._list_answers(session, after=0, count=2**31 - 1))
+            positives = sum(one.is_positive for one in self._list_answers(session, after=0, count=2**31 - 1))
             latest = find_dataset_by_id(connection, session.dataset_id, granted_to=None)
         assert population is not None
         is_current = latest is not None and latest.commitment == said.snapshot and not latest.is_retired

@@ -36,7 +36,7 @@ def test_questions_cost_nothing_and_the_last_positive_answer_ends_a_session(both
     opened = open_session(api)
     spent = both.account().posted
     assert spent > 0
-    told = [ask(api, opened, f"q{i}", threshold)["is_above"] for i, threshold in enumerate((500, 80, 200, 10))]
+    told = [ask(api, opened, f"q{i}", threshold)["is_positive"] for i, threshold in enumerate((500, 80, 200, 10))]
     assert told == [False, True, False, True]
     ended = api.post(f"/v1/sessions/{opened['id']}/questions", json=question(5), key="q9")
     problem(ended, "session-ended", 409)
@@ -44,7 +44,7 @@ def test_questions_cost_nothing_and_the_last_positive_answer_ends_a_session(both
     assert both.curator.ledger.verify("town").ok
     assert both.discrepancies() == []
     shown = api.get(f"/v1/sessions/{opened['id']}").json()
-    assert [one["is_above"] for one in shown["questions"]] == told
+    assert [one["is_positive"] for one in shown["questions"]] == told
     assert (shown["is_open"], shown["positives_left"]) == (False, 0)
 
 

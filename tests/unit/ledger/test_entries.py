@@ -77,7 +77,7 @@ def test_kinds_that_are_frequent_or_uses_are_these() -> None:
     """An index of the database leaves out the frequent ones; uses fix a limit for good."""
     assert {*FREQUENT_KINDS} == {"charge", "reserve", "void", "derive"}
     assert {name for name, kind in KINDS.items() if kind.is_use} == {
-        "charge", "reserve", "derive", "reconcile", "open_session",
+        "charge", "reserve", "derive", "reconcile", "session",
     }  # fmt: skip
 
 
