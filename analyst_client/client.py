@@ -55,9 +55,11 @@ from analyst_client.schema.jobs import Job
 from analyst_client.schema.permits import Permit, Proposal, permit_body
 from analyst_client.schema.quotes import AnyQuote, ReleaseSummary
 from analyst_client.schema.requests import as_json, choose_key, price, reservation_body
+from analyst_client.schema.sessions import OpenedSession, SessionTerms
 from analyst_client.schema.wire import Fields, parse_json
 from analyst_client.terms.expression import Expression
 from analyst_client.terms.formulas import Model, ReadModel, needs_bounds, place_knots
+from analyst_client.thresholds import ThresholdSession, session_body
 
 if TYPE_CHECKING:
     from analyst_client.planning.refining import RefinementQuote
@@ -696,6 +698,69 @@ class CuratorClient:
         except CuratorError as error:
             error.idempotency_key = key
             raise
+
+    def threshold_terms(
+        self, dataset: str, *, positives: int, epsilon: float, direction: str = "above"
+    ) -> SessionTerms:
+        """Return noise and price of a threshold session, free; see `threshold_session`."""
+        path, body = dataset_path(dataset) + "/sessions/quotes", session_body(positives, direction, epsilon, None)
+        return SessionTerms.read(self._session.ask("POST", path, dataset=dataset, content=body).body)
+
+    def threshold_session(
+        self,
+        dataset: str,
+        *,
+        positives: int,
+        epsilon: float,
+        direction: str = "above",
+        project: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> ThresholdSession:
+        """Open a session for many yes-or-no questions; its whole price is charged now.
+
+        Parameters
+        ----------
+        dataset : str
+            Name of the dataset.
+        positives : int
+            Questions answered yes after which the session ends. Questions answered no are without number.
+        epsilon : float
+            Pure ε of the whole session.
+        direction : {"above", "below", "any"}
+            What every question asks: if a number is at least its threshold, or at most. Under ``"any"`` each question
+            has its own, and may be one of a share; its noise is twice as large.
+        project : str, optional
+            Label under which it is charged.
+        idempotency_key : str, optional
+            Key of an earlier attempt whose answer was lost. Default a new random key.
+
+        Returns
+        -------
+        ThresholdSession
+            A context manager: at its end the session is closed.
+
+        Raises
+        ------
+        CuratorError
+            See `analyst_client.errors`. Its `idempotency_key` is the key that was sent.
+        """
+        key, path = choose_key(idempotency_key), dataset_path(dataset) + "/sessions"
+        body = session_body(positives, direction, epsilon, project)
+        try:
+            answered = self._session.ask("POST", path, dataset=dataset, content=body, idempotency_key=key)
+            opened = OpenedSession.read(answered.body)
+            stated = {
+                "kind": "session",
+                "population": opened.population,
+                "session": opened.id,
+                "dataset": dataset,
+                "units": str(opened.cost.units),
+            }
+            self._session.accept_entry(opened.receipt, stated, answered.snapshot, dataset)
+        except CuratorError as error:
+            error.idempotency_key = key
+            raise
+        return ThresholdSession(self._session, opened)
 
     def permits(self) -> tuple[Permit, ...]:
         """List the permits under which this token may have releases charged, the newest first."""

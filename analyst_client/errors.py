@@ -9,11 +9,13 @@
     ├── PermitExpiredError         the permit has ended: ask for it to be renewed
     ├── DatasetNotFoundError       no such dataset, or not visible to this token
     ├── ReservationNotFoundError   no such reservation, or not this analyst's
+    ├── SessionNotFoundError       no such threshold session, or not this analyst's
     ├── ConflictError              it does not fit what holds now: decided, changed or ended before
     ├── RequestInvalidError        the curator refused the request: `errors`
     ├── BudgetExceededError        the budget does not suffice: `requested`, `remaining`, `largest`
     ├── AnswerSpaceError           as many answers were stored for this analyst as may be
     ├── ReservationEndedError      the reservation is closed or its time is over
+    ├── SessionEndedError          the threshold session answers no more questions
     ├── DatasetClosedError         the dataset takes no more requests
     ├── JobError                   a job did not go as asked: `job`
     │   ├── JobRunningError        it goes on after the time to wait
@@ -84,6 +86,8 @@ __all__ = [
     "ReservationNotFoundError",
     "ServiceError",
     "ServiceUnavailableError",
+    "SessionEndedError",
+    "SessionNotFoundError",
     "TokenExpiryWarning",
     "TransportError",
     "UselessRequestError",
@@ -120,6 +124,10 @@ class DatasetNotFoundError(CuratorError):
 
 class ReservationNotFoundError(CuratorError):
     """There is no such reservation, or it is another analyst's: the curator does not tell which."""
+
+
+class SessionNotFoundError(CuratorError):
+    """There is no such threshold session, or it is another analyst's: the curator does not tell which."""
 
 
 class ConflictError(CuratorError):
@@ -177,6 +185,10 @@ class BudgetExceededError(CuratorError):
 
 class ReservationEndedError(CuratorError):
     """The reservation is closed or its time is over: what was left of it is back in the budget."""
+
+
+class SessionEndedError(CuratorError):
+    """The threshold session answers no more questions; nothing of its price returns."""
 
 
 class AnswerSpaceError(CuratorError):

@@ -10,6 +10,7 @@ from analyst_client.schema.datasets import Dataset
 from analyst_client.schema.identity import Identity
 from analyst_client.schema.permits import Permit, Proposal
 from analyst_client.schema.requests import choose_key
+from analyst_client.schema.sessions import HeldSession, SessionHistory
 
 
 class Acts(Sender):
@@ -360,7 +361,7 @@ class Acts(Sender):
         """List reservations that are open, with their holders; to an analyst, their own."""
         return self._list("Reservations", "/v1/reservations", "reservations", Held.read)
 
-    def close_session(self, session_id: Named) -> dict[str, Any]:
+    def close_session(self, session_id: Named) -> SessionHistory:
         """End a threshold session: your own; an officer or operator ends anybody's.
 
         Parameters
@@ -370,33 +371,14 @@ class Acts(Sender):
 
         Returns
         -------
-        dict[str, Any]
+        SessionHistory
             A session with the questions that it answered.
         """
-        return dict[str, Any].read(self._get(f"/v1/sessions/{segment(session_id)}"))
+        return SessionHistory.read(self._get(f"/v1/sessions/{segment(session_id)}"))
 
-    def list_sessions(self) -> Listing[dict[str, Any]]:
+    def list_sessions(self) -> Listing[HeldSession]:
         """List threshold sessions that are open; to an analyst, their own."""
-        return self._list("Sessions", "/v1/sessions", "sessions", dict[str, Any].read)
-
-    def get_session(self, session_id: Named, *, after: int = 0, limit: int = 100) -> dict[str, Any]:
-        """Return a threshold session with its answers: your own; an officer or operator sees anybody's.
-
-        Parameters
-        ----------
-        session_id : Named
-            A threshold session's id; `sessions list` shows it.
-        after : int
-            Show what comes after this sequence.
-        limit : int
-            Number of questions to show.
-
-        Returns
-        -------
-        dict[str, Any]
-            A session with the questions that it answered.
-        """
-        return dict[str, Any].read(self._get(f"/v1/sessions/{segment(session_id)}"))
+        return self._list("Sessions", "/v1/sessions", "sessions", HeldSession.read)
 
     def create_token(
         self,
@@ -505,7 +487,6 @@ COMMANDS: Mapping[str, Command] = {
         consequence="It answers no more questions, and nothing that it was charged returns",
     ),
     "sessions list": Command("list_sessions", ()),
-    "sessions show": Command("get_session", ("session_id",)),
     "spending": Command("list_spending", ()),
     "tokens create": Command("create_token", ("name",), options={"roles": "--role"}),
     "tokens list": Command("list_tokens", ()),

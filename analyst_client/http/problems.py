@@ -26,6 +26,8 @@ from analyst_client.errors import (
     ReservationNotFoundError,
     ServiceError,
     ServiceUnavailableError,
+    SessionEndedError,
+    SessionNotFoundError,
     TransportError,
 )
 from analyst_client.schema.amounts import Amount
@@ -55,6 +57,8 @@ CLASS_OF_SLUG: Mapping[str, type[CuratorError]] = {
     "ledger-unverified": LedgerSealedError,
     "checkpoint-invalid": RequestInvalidError,
     "reservation-not-found": ReservationNotFoundError,
+    "session-not-found": SessionNotFoundError,
+    "session-ended": SessionEndedError,
     "limit-conflict": ConflictError,
     "population-exists": ConflictError,
     "proposal-decided": ConflictError,

@@ -103,30 +103,45 @@ class Session:
     def accept_reservation(self, response: CuratorResponse) -> Reservation:
         """Return a reservation whose receipt was checked and remembered."""
         reservation = Reservation.read(response.body)
-        receipt = reservation.receipt
-        reasons = (
-            check_entry(receipt) + check_shape(receipt) if is_known(receipt) else ["the receipt's format is unknown"]
-        )
-        if not reasons:
-            stated = {
-                "kind": "reserve",
-                "population": reservation.population,
-                "reservation": reservation.id,
-                "units": str(reservation.reserved.units),
-                "expires_at": reservation.expires_at,
-            }
-            reasons = [
-                f"the receipt states another {name}" for name, value in stated.items() if receipt.get(name) != value
-            ]
+        stated = {
+            "kind": "reserve",
+            "population": reservation.population,
+            "reservation": reservation.id,
+            "units": str(reservation.reserved.units),
+            "expires_at": reservation.expires_at,
+        }
+        freshness: Freshness = "new" if response.source == "new" else "any"
         try:
-            if reasons:
-                raise ReceiptInvalidError(reasons=tuple(reasons))
-            freshness: Freshness = "new" if response.source == "new" else "any"
-            self._accept_receipt(receipt, response.snapshot, freshness, reservation.dataset)
+            self.accept_entry(reservation.receipt, stated, response.snapshot, reservation.dataset, freshness)
         except (LedgerError, LedgerRestoredWarning) as caught:
             caught.reservation = reservation
             raise
         return reservation
+
+    def accept_entry(
+        self,
+        receipt: dict[str, Any],
+        stated: Mapping[str, Any],
+        snapshot: LedgerSnapshot,
+        dataset: str,
+        freshness: Freshness = "any",
+    ) -> None:
+        """Check that a receipt is whole and states what an answer says, and remember its place.
+
+        Raises
+        ------
+        LedgerError
+        """
+        reasons = (
+            check_entry(receipt) + check_shape(receipt) if is_known(receipt) else ["the receipt's format is unknown"]
+        )
+        if not reasons:
+            reasons = [
+                f"the receipt states another {name}" for name, value in stated.items() if receipt.get(name) != value
+            ]
+        if reasons:
+            raise ReceiptInvalidError(reasons=tuple(reasons))
+        self._accept_receipt(receipt, snapshot, freshness, dataset)
 
     def accept_release(
         self, response: CuratorResponse, snapshot: LedgerSnapshot | None, *, dataset: str | None = None

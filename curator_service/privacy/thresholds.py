@@ -2,8 +2,8 @@
 
 A session answers questions "is q(rows) at least T?" until c of them were answered yes. It draws one noise ρ for the
 threshold when it is opened, and fresh noise ν for each question. The answer is yes where q + ν ≥ T + ρ. One person
-moves every q by at most Δ. All numbers are integers, ρ is discrete Laplace of scale t₁ and ν of scale t₂, so that the whole
-session is ε-differentially private with
+moves every q by at most Δ. All numbers are integers, ρ is discrete Laplace of scale t₁ and ν of scale t₂, so that the
+whole session is ε-differentially private with
 
     ε = Δ/t₁ + k c Δ/t₂,
 

@@ -82,7 +82,7 @@ def list_sessions(context: RequestContext) -> HeldSessionsAnswer:
     return HeldSessionsAnswer.model_construct(sessions=context.get(SessionService).list_held(of=of))
 
 
-@acts.route(Action.READ_RESERVATION, "GET /v1/sessions/{session_id}", "sessions show")
+@acts.route(Action.READ_RESERVATION, "GET /v1/sessions/{session_id}", responses={200: {"model": SessionHistory}})
 def get_session(
     context: RequestContext, session_id: ThresholdSessionId, after: After = 0, limit: _Limit = PAGE
 ) -> SessionHistory:

@@ -18,6 +18,8 @@ VALUES = {
     "EndedPermitAnswer": "EndedPermit",
     "HeldJob": "Held",
     "HeldReservation": "Held",
+    "HeldSession": "HeldSession",
+    "SessionHistory": "SessionHistory",
     "NewTokenAnswer": "NewToken",
     "PermitAnswer": "Permit",
     "PrincipalAnswer": "Person",
@@ -51,6 +53,7 @@ from analyst_client.schema.datasets import Dataset
 from analyst_client.schema.identity import Identity
 from analyst_client.schema.permits import Permit, Proposal
 from analyst_client.schema.requests import choose_key
+from analyst_client.schema.sessions import HeldSession, SessionHistory
 
 
 class Acts(Sender):

@@ -149,6 +149,7 @@ def record_life(folder: Path) -> list[Recorded]:
         _buy_without_space(life)
         _wait_for_jobs(life)
         _hold(life)
+        _ask_questions(life)
         _set_limits(life)
         _identify(life)
         _spend_no_more(life)
@@ -318,6 +319,20 @@ def _hold(life: _Recorder) -> None:
     for method in ("get", "delete"):
         life.send("ada", method, f"/v1/reservations/{reservation_id}")
     life.send("ada", "post", RELEASES, body(features=["weight"], fresh=True, reservation=reservation_id))
+
+
+def _ask_questions(life: _Recorder) -> None:
+    """Let a session be quoted, opened, asked, shown, closed, and refused afterwards."""
+    asked = {"positives": 1, "direction": "any", "price": {"epsilon": 0.001}, "project": "kidney"}
+    life.send("ada", "post", f"{COHORT}/sessions/quotes", asked)
+    opened = life.send("ada", "post", f"{COHORT}/sessions", asked).json()["id"]
+    question = {"where": {"less": ["age", 70]}, "threshold": 10, "direction": "below"}
+    life.send("ada", "post", f"/v1/sessions/{opened}/questions", question)
+    for who, path in (("root", "/v1/sessions"), ("ada", f"/v1/sessions/{opened}")):
+        life.send(who, "get", path)
+    life.send("ada", "delete", f"/v1/sessions/{opened}")
+    life.send("ada", "post", f"/v1/sessions/{opened}/questions", question)
+    life.send("ada", "get", f"/v1/sessions/ses_{'0' * 24}")
 
 
 def _set_limits(life: _Recorder) -> None:

@@ -2,10 +2,7 @@
 
 from typing import Any
 
-import pytest
-from support import Api, World, ZeroNoise, open_world, problem
-
-from curator_service.privacy.accountant import Price
+from support import Api, World, ZeroNoise, problem
 
 SESSIONS = "/v1/datasets/cohort/sessions"
 ASKED: dict[str, Any] = {"positives": 2, "direction": "above", "price": {"epsilon": 0.1}}

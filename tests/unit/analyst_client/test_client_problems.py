@@ -26,6 +26,8 @@ from analyst_client.errors import (
     ReservationNotFoundError,
     ServiceError,
     ServiceUnavailableError,
+    SessionEndedError,
+    SessionNotFoundError,
 )
 from analyst_client.http.problems import CLASS_OF_SLUG
 
@@ -54,6 +56,8 @@ ERROR_OF_SLUG = [
     ("checkpoint-invalid", 400, RequestInvalidError),
     ("reservation-not-found", 404, ReservationNotFoundError),
     ("reservation-ended", 409, ReservationEndedError),
+    ("session-not-found", 404, SessionNotFoundError),
+    ("session-ended", 409, SessionEndedError),
     ("job-ended", 409, JobEndedError),
     ("second-admin-needed", 403, PermissionDeniedError),
     ("limit-conflict", 409, ConflictError),

@@ -1,0 +1,182 @@
+"""Threshold sessions: many yes-or-no questions, paid when the session is opened."""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from analyst_client.errors import CuratorError, ReceiptInvalidError, SessionEndedError
+from analyst_client.http.session import Session, path_segment
+from analyst_client.schema.requests import as_json, choose_key, selection_members
+from analyst_client.schema.sessions import OpenedSession, QuestionAnswer, SessionHistory
+from analyst_client.terms.expression import Expression, as_expression, col
+
+Condition = str | Expression
+
+
+class ThresholdSession:
+    """A session of `CuratorClient.threshold_session`, which closes it at the end of a ``with`` block.
+
+    Attributes
+    ----------
+    opened : OpenedSession
+        Noise, price and receipt.
+    answers : list of QuestionAnswer
+        Answers that this object got, in their order.
+    """
+
+    def __init__(self, session: Session, opened: OpenedSession) -> None:
+        self._session = session
+        self.opened = opened
+        self.answers: list[QuestionAnswer] = []
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the session, if it is open."""
+        self.close()
+
+    @property
+    def positives_left(self) -> int:
+        """Questions that may still be answered yes."""
+        return self.answers[-1].positives_left if self.answers else self.opened.positives
+
+    def above(self, threshold: float, **question: Any) -> bool:
+        """Ask if a number of rows is at least a threshold; see `ask`."""
+        return self.ask(threshold, direction="above", **question)
+
+    def below(self, threshold: float, **question: Any) -> bool:
+        """Ask if a number of rows is at most a threshold; see `ask`."""
+        return self.ask(threshold, direction="below", **question)
+
+    def ask(
+        self,
+        threshold: float,
+        *,
+        direction: str,
+        where: Condition | None = None,
+        weight: Condition | None = None,
+        share: bool = False,
+        idempotency_key: str | None = None,
+    ) -> bool:
+        """Ask a question.
+
+        Parameters
+        ----------
+        threshold : float
+            In rows; of a share within 0 and 1.
+        direction : {"above", "below"}
+            At least, or at most.
+        where : str or Expression, optional
+            A condition; rows in which it does not hold count for nothing.
+        weight : str or Expression, optional
+            A number within 0 and 1 for which a row counts.
+        share : bool
+            Ask for the mean weight of those rows, in place of the sum. Only in a session of ``"any"``.
+        idempotency_key : str, optional
+            Key of an earlier attempt whose answer was lost.
+
+        Returns
+        -------
+        bool
+
+        Raises
+        ------
+        SessionEndedError
+            Nothing was asked.
+        CuratorError
+            See `analyst_client.errors`. Its `idempotency_key` is the key that was sent.
+        """
+        body: dict[str, Any] = {"threshold": threshold, "direction": direction} | selection_members(where, weight)
+        if share:
+            body["share"] = True
+        key, path = choose_key(idempotency_key), f"/v1/sessions/{path_segment(self.opened.id)}/questions"
+        try:
+            answered = self._session.ask("POST", path, content=as_json(body), idempotency_key=key)
+            found = QuestionAnswer.read(answered.body)
+            stated = {
+                "kind": "answer",
+                "population": self.opened.population,
+                "session": self.opened.id,
+                "number": found.number,
+                "answer": "yes" if found.is_positive else "no",
+            }
+            if found.session != self.opened.id:
+                raise ReceiptInvalidError(reasons=("another session's question was answered",))
+            self._session.accept_entry(found.receipt, stated, answered.snapshot, self.opened.dataset)
+        except CuratorError as error:
+            error.idempotency_key = key
+            raise
+        self.answers.append(found)
+        return found.is_positive
+
+    def misses(
+        self,
+        target: Condition,
+        coefficients: Mapping[str, float],
+        *,
+        bound: float,
+        threshold: float,
+        intercept: float = 0.0,
+        **question: Any,
+    ) -> bool:
+        """Ask if at least so many rows are further from a linear prediction than a bound.
+
+        Parameters
+        ----------
+        target : str or Expression
+            A column, or what is computed of some: the number that is predicted.
+        coefficients : mapping of str to float
+            Of each feature, in raw units, as a fit has them.
+        bound : float
+            In units of the target.
+        threshold : float
+            In rows.
+        intercept : float
+        **question
+            As for `ask`.
+
+        Returns
+        -------
+        bool
+        """
+        predicted = as_expression(float(intercept))
+        for name, value in coefficients.items():
+            predicted = predicted + float(value) * col(name)
+        residual = (col(target) if isinstance(target, str) else target) - predicted
+        return self.above(threshold, where=abs(residual) > float(bound), **question)
+
+    def screen(self, questions: Mapping[str, Condition], threshold: float) -> tuple[str, ...]:
+        """Ask of each condition if at least so many rows meet it, in order, until the session ends.
+
+        Returns
+        -------
+        tuple of str
+            Names of those that were answered yes.
+        """
+        found = []
+        for name, condition in questions.items():
+            if self.positives_left == 0:
+                break
+            if self.above(threshold, where=condition):
+                found.append(name)
+        return tuple(found)
+
+    def history(self) -> SessionHistory:
+        """Return the session as the curator has it, with a first page of its questions."""
+        return SessionHistory.read(self._session.ask("GET", f"/v1/sessions/{path_segment(self.opened.id)}").body)
+
+    def close(self) -> None:
+        """End the session; nothing of its price returns. It may have ended before."""
+        if self.positives_left == 0:
+            return
+        try:
+            self._session.ask("DELETE", f"/v1/sessions/{path_segment(self.opened.id)}")
+        except SessionEndedError:
+            return
+
+
+def session_body(positives: int, direction: str, epsilon: float, project: str | None) -> bytes:
+    """Return the request that opens a session."""
+    body: dict[str, Any] = {"positives": positives, "direction": direction, "price": {"epsilon": epsilon}}
+    return as_json(body | ({} if project is None else {"project": project}))

@@ -1,0 +1,69 @@
+"""Threshold sessions by the client: what is asked, what is verified, and how sure an answer is."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from support import World, client_of, open_world
+
+from analyst_client.errors import SessionEndedError
+from analyst_client.schema.sessions import SessionTerms
+from analyst_client.terms import col
+from curator_service.privacy.accountant import Price
+
+
+@pytest.fixture
+def rich(tmp_path: Any) -> Iterator[World]:
+    """Return a world with a budget for loud sessions."""
+    with open_world(tmp_path, limit=Price(mu=8.0)) as world:
+        yield world
+
+
+def test_a_session_is_asked_and_closed(rich: World) -> None:
+    with client_of(rich) as client:
+        terms = client.threshold_terms("cohort", positives=2, epsilon=2.0)
+        spent = client.budget("cohort").posted.units
+        with client.threshold_session("cohort", positives=2, epsilon=2.0) as session:
+            assert session.opened.cost == terms.cost
+            assert session.above(10_000) is False
+            assert session.above(-0.0 + 0.0, where=col("age") >= 50) is True
+            assert session.positives_left == 1
+            assert [one.is_positive for one in session.history().questions] == [False, True]
+        assert client.budget("cohort").posted.units == spent + session.opened.cost.units
+        with pytest.raises(SessionEndedError):
+            session.above(5)
+
+
+def test_a_model_is_watched_and_columns_are_screened(rich: World) -> None:
+    with client_of(rich) as client, client.threshold_session("cohort", positives=3, epsilon=3.0) as session:
+        assert session.misses("kappa", {"age": 0.0}, bound=10.0, threshold=60) is False
+        assert session.misses("kappa", {"age": 10.0}, bound=1.0, threshold=20) is True
+        asked = {"nobody": col("age") > 200, "everybody": col("age") >= 0, "more": col("kappa") >= 0}
+        assert session.screen(asked, 20)[0] in {"everybody"}
+
+
+def test_a_lost_answer_is_fetched_by_its_key(rich: World) -> None:
+    with client_of(rich) as client, client.threshold_session("cohort", positives=2, epsilon=1.0) as session:
+        first = session.ask(40, direction="above", idempotency_key="q")
+        assert session.ask(40, direction="above", idempotency_key="q") is first
+        assert session.answers[0] == session.answers[1]
+
+
+@pytest.mark.simulations
+@pytest.mark.parametrize(("questions", "positives"), [(1, 1), (20, 1), (200, 5)])
+def test_answers_are_right_as_often_as_the_accuracy_says(questions: int, positives: int) -> None:
+    """Numbers exactly α away on the wrong side of the noise: no more than β of the runs have a wrong answer."""
+    scale, step, beta, runs = 2.0, 1, 0.1, 20_000
+    rng = np.random.default_rng(questions)
+    noise = {"threshold_scale": int(scale * 1000), "question_scale": int(2 * positives * scale * 1000), "step": step}
+    terms = SessionTerms("d", "p", "above", positives, sensitivity=1, epsilon=1.0, cost=None, **noise)  # type: ignore[arg-type]
+    alpha = terms.accuracy(questions, beta)
+    rho = rng.laplace(scale=noise["threshold_scale"], size=runs)
+    nu = rng.laplace(scale=noise["question_scale"], size=(runs, questions))
+    is_above = rng.random(questions) < 0.5
+    margin = np.where(is_above, alpha, -alpha)
+    wrong = ((margin + nu - rho[:, np.newaxis] >= 0) != is_above).any(axis=1).mean()
+    assert wrong <= beta + 3 * math.sqrt(beta * (1 - beta) / runs)
+    assert wrong >= beta / 20
