@@ -702,7 +702,24 @@ class CuratorClient:
     def threshold_terms(
         self, dataset: str, *, positives: int, epsilon: float, direction: str = "above"
     ) -> SessionTerms:
-        """Return noise and price of a threshold session, free; see `threshold_session`."""
+        """Return noise and price of a threshold session, free.
+
+        Parameters
+        ----------
+        dataset : str
+            Name of the dataset.
+        positives : int
+            Questions answered yes after which the session ends.
+        epsilon : float
+            Pure ε of the whole session.
+        direction : {"above", "below", "any"}
+            Direction of its questions; see `threshold_session`.
+
+        Returns
+        -------
+        SessionTerms
+            Its `accuracy` says how far from its threshold a number must be.
+        """
         path, body = dataset_path(dataset) + "/sessions/quotes", session_body(positives, direction, epsilon, None)
         return SessionTerms.read(self._session.ask("POST", path, dataset=dataset, content=body).body)
 
@@ -727,7 +744,7 @@ class CuratorClient:
         epsilon : float
             Pure ε of the whole session.
         direction : {"above", "below", "any"}
-            What every question asks: if a number is at least its threshold, or at most. Under ``"any"`` each question
+            Direction of every question: a number is at least its threshold, or at most. Under ``"any"`` each question
             has its own, and may be one of a share; its noise is twice as large.
         project : str, optional
             Label under which it is charged.

@@ -53,6 +53,8 @@ class PlainProblem(ProblemModel):
         "/problems/request-timeout",
         "/problems/reservation-ended",
         "/problems/reservation-not-found",
+        "/problems/session-ended",
+        "/problems/session-not-found",
         "/problems/second-admin-needed",
         "/problems/token-not-shown",
         "/problems/too-many-proposals",

@@ -1,10 +1,11 @@
 """Answers on threshold sessions."""
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from curator_service.entries.sessions import AnswerQuestion, Direction, OpenSession, SessionId
+from curator_service.kinds.features import StatedFeature
 from curator_service.kit.wire import Answer, Digits, Moment, left_out
 from curator_service.ledger.response_models import AmountModel, Described
 
@@ -33,6 +34,16 @@ class SessionAnswer(SessionTerms):
     receipt: Annotated[dict[str, Any], Described(OpenSession)]
 
 
+class QuestionModel(Answer):
+    """A question as it was planned."""
+
+    where: StatedFeature = left_out()
+    weight: StatedFeature = left_out()
+    share: bool
+    threshold: float
+    direction: Literal["above", "below"]
+
+
 class QuestionAnswer(Answer):
     """Answer to a question."""
 
@@ -42,7 +53,7 @@ class QuestionAnswer(Answer):
         bool, Field(description="Whether the noisy number reached the noisy threshold, in the question's direction")
     ]
     positives_left: Annotated[int, Field(description="The session has ended where it is 0")]
-    question: dict[str, Any]
+    question: QuestionModel
     receipt: Annotated[dict[str, Any], Described(AnswerQuestion)]
 
 
@@ -50,7 +61,7 @@ class AskedModel(Answer):
     """A question of a session, with its answer."""
 
     number: int
-    question: dict[str, Any]
+    question: QuestionModel
     is_positive: bool
     answered_at: Moment
 

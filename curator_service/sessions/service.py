@@ -48,6 +48,7 @@ from curator_service.sessions.response_models import (
     AskedModel,
     HeldSession,
     QuestionAnswer,
+    QuestionModel,
     SessionAnswer,
     SessionHistory,
     SessionTerms,
@@ -372,7 +373,7 @@ class SessionService:
             number=said.number,
             is_positive=said.answer == "yes",
             positives_left=asking.opened.said.positives - positives,
-            question=asking.question.stated,
+            question=QuestionModel.model_construct(**asking.question.stated),
             receipt=from_json(receipt.text),
         )
 
@@ -402,7 +403,10 @@ class SessionService:
                 raise self._contradiction(f"a question of the session {session.id} is not what the ledger says of it")
             answers.append(
                 AskedModel.model_construct(
-                    number=one.number, question=question, is_positive=said.answer == "yes", answered_at=said.time
+                    number=one.number,
+                    question=QuestionModel.model_construct(**question),
+                    is_positive=said.answer == "yes",
+                    answered_at=said.time,
                 )
             )
         return answers

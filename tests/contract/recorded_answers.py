@@ -326,7 +326,13 @@ def _ask_questions(life: _Recorder) -> None:
     asked = {"positives": 1, "direction": "any", "price": {"epsilon": 0.001}, "project": "kidney"}
     life.send("ada", "post", f"{COHORT}/sessions/quotes", asked)
     opened = life.send("ada", "post", f"{COHORT}/sessions", asked).json()["id"]
-    question = {"where": {"less": ["age", 70]}, "threshold": 10, "direction": "below"}
+    question = {
+        "where": {"less": ["age", 70]},
+        "weight": {"divide": ["kappa", 6]},
+        "share": True,
+        "threshold": 0.9,
+        "direction": "above",
+    }
     life.send("ada", "post", f"/v1/sessions/{opened}/questions", question)
     for who, path in (("root", "/v1/sessions"), ("ada", f"/v1/sessions/{opened}")):
         life.send(who, "get", path)
