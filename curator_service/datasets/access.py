@@ -22,6 +22,7 @@ from curator_service.entries.amounts import Answered, Charge, Derive
 from curator_service.entries.base import Entry, Event
 from curator_service.entries.recovery import Reconcile
 from curator_service.entries.rows import Dataset as DatasetEntry
+from curator_service.entries.sessions import KIND, OpenSession
 from curator_service.kit.clock import timestamp
 from curator_service.kit.db import Connection
 from curator_service.ledger.chain.entries import StoredEntry
@@ -29,7 +30,7 @@ from curator_service.ledger.repository import Population, list_populations
 from curator_service.ledger.service import LedgerService
 from curator_service.privacy.guessing import Limits
 
-_OfRows = DatasetEntry | Answered | Reconcile
+_OfRows = DatasetEntry | Answered | OpenSession | Reconcile
 
 
 class AccessError(ValueError):
@@ -229,7 +230,7 @@ def _read_chain(ledger: LedgerService, connection: Connection, population: Popul
         said = entry.said
         if isinstance(said, Charge):  # the mechanism of every charge ever would take memory
             said = said.model_copy(update={"mechanism": ()})
-        if isinstance(said, DatasetEntry | Answered | Reconcile):
+        if isinstance(said, DatasetEntry | Answered | OpenSession | Reconcile):
             entries.append(Entry(entry.place, said))
 
     found = ledger.verify_within(connection, population.name, watch=watch)
@@ -266,12 +267,12 @@ def _expose(population: Population, entries: list[Entry[_OfRows]], absent: Colle
             sequence=one.place.sequence,
             time=one.said.time,
             dataset=one.said.dataset,
-            kind=one.said.release_kind,
+            kind=KIND if isinstance(one.said, OpenSession) else one.said.release_kind,
             is_free=isinstance(one.said, Derive),
             concerns=one.said.dataset in doubtful,
         )
         for one in entries
-        if isinstance(one.said, Answered) and one.place.sequence > since
+        if isinstance(one.said, Answered | OpenSession) and one.place.sequence > since
     )
     spent = population.posted - int(first.place.posted) + population.pending + lost
     return Exposure(population, since, first.said.time, spent, population.pending, lost, answers)

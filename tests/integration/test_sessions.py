@@ -1,8 +1,12 @@
 """Threshold sessions: opened and charged whole, asked, ended; nothing about rows leaves but the answers."""
 
+from pathlib import Path
 from typing import Any
 
-from support import Api, World, ZeroNoise, problem
+import pytest
+from support import ROWS, Api, World, ZeroNoise, open_world, problem
+
+from curator_service.backup import write_backup
 
 SESSIONS = "/v1/datasets/cohort/sessions"
 ASKED: dict[str, Any] = {"positives": 2, "direction": "above", "price": {"epsilon": 0.1}}
@@ -54,3 +58,98 @@ def test_a_key_gives_its_answer_for_ever(world: World) -> None:
     assert open_session(api) == opened
     reused = api.post(f"/v1/sessions/{opened['id']}/questions", json=question(81), key="q")
     problem(reused, "idempotency-key-reused", 422)
+
+
+def test_questions_are_bounded_for_a_day(tmp_path: Path) -> None:
+    with open_world(tmp_path, keys_per_day=4) as world:
+        api = world.api()
+        opened = open_session(api)
+        for number in range(3):
+            ask(api, opened, f"q{number}", 10**6)
+        refused = api.post(f"/v1/sessions/{opened['id']}/questions", json=question(10**6), key="q9")
+        problem(refused, "too-many-requests", 429)
+        assert len(api.get(f"/v1/sessions/{opened['id']}").json()["questions"]) == 3
+        assert world.curator.ledger.verify("town").ok
+
+
+def test_a_cut_ends_a_session_whether_rows_changed_or_not(both: World) -> None:
+    api = both.api()
+    opened = open_session(api)
+    ask(api, opened, "q", 10**6)
+    both.clock.advance(days=31)
+    both.curator.versions.cut_due()
+    problem(api.post(f"/v1/sessions/{opened['id']}/questions", json=question(1), key="r"), "session-ended", 409)
+    assert api.get(f"/v1/sessions/{opened['id']}").json()["is_open"] is False
+    assert both.curator.ledger.verify("town").ok
+
+
+def test_a_backup_has_no_noise(world: World, tmp_path: Path) -> None:
+    """What was answered since it was written is not known: a restored curator goes on with no session."""
+    api = world.api()
+    opened = open_session(api)
+    ask(api, opened, "q", 10**6)
+    file = tmp_path / "backup.tar"
+    stored = write_backup(world.curator, file)["rows"]
+    assert "session_noise" not in stored
+    assert (stored["sessions"], stored["session_questions"]) == (1, 1)
+    ((sealed,),) = world.sql("SELECT sealed FROM session_noise")
+    assert sealed.encode() not in file.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("changes", "place"),
+    [
+        ({"positives": 0}, "/positives"),
+        ({"positives": 1001}, "/positives"),
+        ({"direction": "sideways"}, "/direction"),
+        ({"price": {"mu": 0.1}}, "/price"),
+        ({"price": {"epsilon": 0.1, "delta": 1e-6}}, "/price"),
+        ({"price": {"epsilon": 1e-9}}, "/price"),
+    ],
+)
+def test_a_session_that_means_nothing_is_refused_at_its_place(
+    world: World, changes: dict[str, Any], place: str
+) -> None:
+    for end in ("", "/quotes"):
+        answer = world.api().post(f"{SESSIONS}{end}", json=ASKED | changes, key="k")
+        found = problem(answer, "request-invalid", 422)
+        assert [error["pointer"] for error in found["errors"]] == [place], found
+    assert world.account().posted == 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "place"),
+    [
+        ({"threshold": -1}, "/threshold"),
+        ({"threshold": 5, "direction": "below"}, "/direction"),
+        ({"threshold": 0.5, "share": True, "weight": {"divide": ["kappa", 6]}}, "/share"),
+        ({"threshold": 5, "where": "age"}, "/where"),
+        ({"threshold": 5, "where": {"greater": ["hair", 2]}}, "/where/greater/0"),
+        ({"threshold": 5, "weight": "age"}, "/weight"),
+        ({}, "/threshold"),
+    ],
+)
+def test_a_question_that_means_nothing_is_refused_at_its_place(world: World, asked: dict[str, Any], place: str) -> None:
+    api = world.api()
+    opened = open_session(api)
+    answer = api.post(f"/v1/sessions/{opened['id']}/questions", json=asked, key="q")
+    found = problem(answer, "request-invalid", 422)
+    assert [error["pointer"] for error in found["errors"]] == [place], found
+    assert api.get(f"/v1/sessions/{opened['id']}").json()["questions"] == []
+
+
+def test_a_share_is_that_of_the_rows_of_its_condition(world: World) -> None:
+    world.noise = ZeroNoise()
+    api = world.api()
+    opened = open_session(api, direction="any", positives=9)
+    weight = {"divide": ["kappa", 6]}
+    rows = [float(row["kappa"]) / 6 for row in ROWS if row["sex"] == "F"]
+    mean = sum(min(max(value, 0.0), 1.0) for value in rows) / len(rows)
+    where = {"in": ["sex", ["F"]]}
+    for number, (offset, direction, holds) in enumerate(
+        [(-0.01, "above", True), (0.01, "above", False), (0.01, "below", True), (-0.01, "below", False)]
+    ):
+        told = ask(
+            api, opened, f"q{number}", mean + offset, share=True, weight=weight, where=where, direction=direction
+        )
+        assert told["is_positive"] is holds, (offset, direction)
