@@ -2,7 +2,7 @@
 
     PYTHONPATH=.:tests python tests/upgrades/record.py tests/upgrades/VERSION
 
-Once for each tag, by its own code: docs/releasing.md. Nothing in the folder is ever written again.
+Once for each version, before its tag: docs/releasing.md. Nothing in the folder is ever written again.
 """
 
 import json
