@@ -10,7 +10,7 @@ from analyst_client.schema.datasets import Dataset
 from analyst_client.schema.identity import Identity
 from analyst_client.schema.permits import Permit, Proposal
 from analyst_client.schema.requests import choose_key
-from analyst_client.schema.sessions import HeldSession, SessionHistory
+from analyst_client.schema.sessions import HeldSession
 
 
 class Acts(Sender):
@@ -360,21 +360,6 @@ class Acts(Sender):
     def list_reservations(self) -> Listing[Held]:
         """List reservations that are open, with their holders; to an analyst, their own."""
         return self._list("Reservations", "/v1/reservations", "reservations", Held.read)
-
-    def close_session(self, session_id: Named) -> SessionHistory:
-        """End a threshold session: your own; an officer or operator ends anybody's.
-
-        Parameters
-        ----------
-        session_id : Named
-            A threshold session's id; `sessions list` shows it.
-
-        Returns
-        -------
-        SessionHistory
-            A session with the questions that it answered.
-        """
-        return SessionHistory.read(self._get(f"/v1/sessions/{segment(session_id)}"))
 
     def list_sessions(self) -> Listing[HeldSession]:
         """List threshold sessions that are open; to an analyst, their own."""

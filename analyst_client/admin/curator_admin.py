@@ -29,6 +29,7 @@ from analyst_client.schema.administration import (
     Spent,
 )
 from analyst_client.schema.requests import choose_key
+from analyst_client.schema.sessions import SessionHistory
 from analyst_client.schema.wire import Fields, parse_json
 
 _SUBJECT = re.compile("(rel|prm)_[0-9a-f]{1,64}")
@@ -193,6 +194,27 @@ class CuratorAdmin(Acts):
             When it had ended before.
         """
         return self._end(f"/v1/reservations/{segment(reservation_id)}", "closed")
+
+    def close_session(self, session_id: Named) -> SessionHistory:
+        """End a threshold session; nothing that it was charged returns.
+
+        Parameters
+        ----------
+        session_id : str or HeldSession
+            Session, or its id.
+
+        Returns
+        -------
+        SessionHistory
+            The session with its answers.
+
+        Raises
+        ------
+        SessionEndedError
+            When it had ended before.
+        """
+        path = f"/v1/sessions/{segment(session_id)}"
+        return SessionHistory.read(Fields(parse_json(read_text(self._transport.request("DELETE", path)))))
 
     def _end(self, path: str, state: str) -> dict[str, Any]:
         """End a job or a reservation; if an earlier attempt ended it, return it as it is."""

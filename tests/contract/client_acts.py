@@ -32,6 +32,7 @@ VALUES = {
 BY_HAND = {
     "cancel_job": "an answer that was lost is asked for again",
     "close_reservation": "an answer that was lost is asked for again",
+    "close_session": "it is a DELETE with an answer",
     "get_checkpoint": "a checkpoint reads itself as it is signed",
     "list_entries": "entries are read page after page",
     "list_keys": "a key checks itself",

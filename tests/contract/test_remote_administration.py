@@ -66,6 +66,8 @@ TRIED: Mapping[str, tuple[tuple[str, ...], Action]] = {
     "jobs list": ((), Action.READ_JOB),
     "jobs cancel": ((f"job_{'0' * 24}",), Action.END_RESERVATION),
     "reservations list": ((), Action.READ_RESERVATION),
+    "sessions list": ((), Action.READ_RESERVATION),
+    "sessions close": ((f"ses_{'0' * 24}",), Action.END_RESERVATION),
     "reservations release": ((f"res_{'0' * 24}",), Action.END_RESERVATION),
     "spending": ((), Action.READ_SPENDING),
     "evidence": ((PERMIT, "--out", "{out}"), Action.READ_PERMIT_EVIDENCE),

@@ -164,3 +164,23 @@ def test_rules_are_read_to_the_letter() -> None:
     counts = read_rules({"kinds": ["counts"]})
     assert find_broken(counts, Asked("counts", "cohort", 1)) is None
     assert find_broken(counts, Asked("gram", "cohort", 1)) == counts["kinds"]
+
+
+def test_only_the_register_may_begin_in_a_later_epoch() -> None:
+    for population, epoch in (("town", 1), (REGISTER, 3)):
+        account = Account()
+        opening = Entry.read(PLACE | {"population": population, "epoch": 3, "units": "0"} | EXAMPLES["open"].payload)
+        opening.said.move(opening.place, account)
+        assert account.epoch == epoch
+
+
+def test_a_reconciliation_accounts_for_the_entries_of_a_second_history_alone() -> None:
+    assert EXAMPLES["reconcile"].told == frozenset()  # type: ignore[attr-defined]
+
+
+def test_a_charge_is_summed_under_its_permit_and_project() -> None:
+    said = EXAMPLES["charge"].payload
+    plain = Entry.read(PLACE | said).said.charged
+    paid = Entry.read(PLACE | said | {"permit": PERMIT, "project": "kidney"}).said.charged
+    assert (plain.permit, plain.project) == ("", "")
+    assert (paid.permit, paid.project) == (PERMIT, "kidney")
