@@ -99,7 +99,7 @@ class ThresholdSession:
                 "population": self.opened.population,
                 "session": self.opened.id,
                 "number": found.number,
-                "answer": "yes" if found.is_positive else "no",
+                "answer": "positive" if found.is_positive else "negative",
             }
             if found.session != self.opened.id:
                 raise ReceiptInvalidError(reasons=("another session's question was answered",))

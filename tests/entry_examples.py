@@ -56,7 +56,7 @@ _EXAMPLES: list[Event] = [
         threshold_scale="444000000000",
         question_scale="560000000000",
     ),
-    AnswerQuestion(**BY, session=SESSION, number=1, question_digest=DIGEST, answer="yes"),
+    AnswerQuestion(**BY, session=SESSION, number=1, positives=0, question_digest=DIGEST, answer="positive"),
     CloseSession(**BY, session=SESSION, holder="prn_ada"),
     Limit(**OF_TWO),
     Permit(

@@ -93,11 +93,12 @@ class Share:
 
 @dataclass(slots=True)
 class OpenThresholds:
-    """A threshold session that is open: how many more questions may be answered yes, and how many were answered."""
+    """A threshold session that is open, and its answers so far."""
 
     dataset: str
-    positives_left: int
+    positives_max: int
     answered: int = 0
+    positives: int = 0
 
 
 class Sessions(dict[str, OpenThresholds]):
@@ -109,7 +110,7 @@ class Sessions(dict[str, OpenThresholds]):
             raise Unfounded("the session is open already")
         self[session] = OpenThresholds(dataset, positives)
 
-    def answer(self, session: str, number: int, *, is_positive: bool) -> None:
+    def answer(self, session: str, number: int, positives: int, *, is_positive: bool) -> None:
         """Count an answer; the last positive one ends the session.
 
         Raises
@@ -120,11 +121,10 @@ class Sessions(dict[str, OpenThresholds]):
         found = self.get(session)
         if found is None:
             raise Unfounded("the entry answers a question of a session that is not open")
-        if number != found.answered + 1:
+        if (number, positives) != (found.answered + 1, found.positives):
             raise Unfounded("the entry is not the next answer of its session")
-        found.answered = number
-        found.positives_left -= is_positive
-        if found.positives_left == 0:
+        found.answered, found.positives = number, positives + is_positive
+        if found.positives == found.positives_max:
             del self[session]
 
     def close(self, session: str) -> None:

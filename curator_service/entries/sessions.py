@@ -66,18 +66,25 @@ class AnswerQuestion(Event):
 
     session: SessionId
     number: Annotated[int, Field(ge=1)]
+    positives: Annotated[int, Field(ge=0, description="Positive answers of the session before this one")]
     question_digest: Digest
-    answer: Literal["yes", "no"]
+    # Two words of one length: a write that was undone tells nothing by its size.
+    answer: Literal["positive", "negative"]
+
+    @property
+    def is_positive(self) -> bool:
+        """True if the noisy number reached the noisy threshold."""
+        return self.answer == "positive"
 
     def move(self, place: Place, account: Account) -> None:
         """Count the answer: only the next one of a session that is open."""
         del place
-        account.sessions.answer(self.session, self.number, is_positive=self.answer == "yes")
+        account.sessions.answer(self.session, self.number, self.positives, is_positive=self.is_positive)
 
     def tell(self, told: Told) -> None:
         """Tell how many answers the session has given; of one that was opened before what is read, nothing."""
         if self.session in told.sessions:
-            told.sessions.answer(self.session, self.number, is_positive=self.answer == "yes")
+            told.sessions.answer(self.session, self.number, self.positives, is_positive=self.is_positive)
 
 
 class CloseSession(Event):

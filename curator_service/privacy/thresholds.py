@@ -97,11 +97,11 @@ def plan_session(
     epsilon, weight = exact(price.epsilon), (1 if is_monotone else 2) * positives
     share = Fraction(round(_PARTS / (1.0 + weight ** (2 / 3))), _PARTS)
     threshold = math.ceil(sensitivity / (share * epsilon))
-    question = math.ceil(weight * sensitivity / ((1 - share) * epsilon))
+    question, more = math.ceil(weight * sensitivity / ((1 - share) * epsilon)), 1
     while True:
         noise = SessionNoise(sensitivity, positives, is_monotone, threshold, question)
         if not (threshold >= SCALE_MIN and max(threshold, question) <= SCALE_MAX):
             raise PlanError("price", "the noise of a session at this price is outside of what is drawn")
         if noise.cost(accountant) <= most:
             return noise
-        question += 1 + question // 2**20  # the price was rounded down to the account's integers
+        question, more = question + more, 2 * more  # the price was rounded down to the account's integers

@@ -56,7 +56,7 @@ _FIND_NOISE = Statement(
 )
 _DELETE_NOISE = Statement(delete(SessionNoiseRow).where(SessionNoiseRow.session_id == bindparam("session")))
 _INSERT_QUESTION = Statement(insert(SessionQuestionRow))
-_QUESTIONS = Statement(
+_ASKED = (
     select(
         SessionQuestionRow.number,
         SessionQuestionRow.question,
@@ -70,10 +70,14 @@ _QUESTIONS = Statement(
         LedgerEntryRow,
         (LedgerEntryRow.population == SessionRow.population) & (LedgerEntryRow.sequence == SessionQuestionRow.sequence),
     )
-    .where(SessionQuestionRow.session_id == bindparam("session"), SessionQuestionRow.number > bindparam("after"))
+    .where(SessionQuestionRow.session_id == bindparam("session"))
+)
+_QUESTIONS = Statement(
+    _ASKED.where(SessionQuestionRow.number > bindparam("after"))
     .order_by(SessionQuestionRow.number)
     .limit(bindparam("count"))
 )
+_LAST_QUESTION = Statement(_ASKED.order_by(SessionQuestionRow.number.desc()).limit(1))
 
 
 def insert_session(connection: Connection, session: Session, noise: SealedNoise) -> None:
@@ -121,3 +125,12 @@ def list_questions(connection: Connection, session_id: str, *, after: int, count
     """Return the questions of a session after a number, each with the entry of its answer."""
     found = _QUESTIONS.all(connection, session=session_id, after=after, count=count)
     return [AskedQuestion(number, question, StoredEntry(*entry)) for number, question, *entry in found]
+
+
+def find_last_question(connection: Connection, session_id: str) -> AskedQuestion | None:
+    """Return the last question of a session, or None where none was asked."""
+    row = _LAST_QUESTION.first(connection, session=session_id)
+    if row is None:
+        return None
+    number, question, *entry = row
+    return AskedQuestion(number, question, StoredEntry(*entry))

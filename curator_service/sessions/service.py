@@ -2,6 +2,7 @@
 
 import math
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from http import HTTPStatus
@@ -13,7 +14,7 @@ from pydantic_core import from_json, to_json
 from curator_service.datasets.repository import Dataset, find_dataset_by_id
 from curator_service.datasets.service import DatasetService
 from curator_service.entries.base import Entry
-from curator_service.entries.rules import Asked
+from curator_service.entries.rules import Asked, find_broken
 from curator_service.entries.sessions import KIND, AnswerQuestion, CloseSession, OpenSession
 from curator_service.identity.policy import Action, Objects, allowed_objects
 from curator_service.identity.repository import Principal, find_principal_by_id
@@ -28,7 +29,8 @@ from curator_service.ledger.repository import Population, find_entry, find_popul
 from curator_service.ledger.response_models import AmountModel
 from curator_service.ledger.service import LedgerService, find_headrooms
 from curator_service.ledger.trust.guard import unverified
-from curator_service.permits.service import PermitService
+from curator_service.permits.repository import list_uses
+from curator_service.permits.service import PermitNeeded, PermitService, permit_expired, rule_broken
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import PlanError
 from curator_service.privacy.lattice import IntArray
@@ -177,7 +179,7 @@ class SessionService:
             with self.database.read() as connection:
                 known = find_key(connection, analyst.id, key)
                 if known is not None:
-                    return self._replay_opening(connection, known, fingerprint)
+                    return self._replay_opening(connection, known, fingerprint, analyst.id)
                 population = find_population(connection, dataset.population)
                 assert population is not None
                 use = self.permits.choose(connection, analyst, dataset, asked.project, release)
@@ -241,10 +243,14 @@ class SessionService:
             repository.insert_session(ledger.connection, session, sealed)
         return receipt
 
-    def _replay_opening(self, connection: Connection, known: KnownKey, fingerprint: str) -> SessionAnswer:
+    def _replay_opening(
+        self, connection: Connection, known: KnownKey, fingerprint: str, analyst_id: str
+    ) -> SessionAnswer:
         entry, population = self._find_known(connection, known, fingerprint)
-        receipt = self._attest(population.name, entry)
-        return _opened(Entry.read(from_json(entry.payload_text)), receipt, population)
+        receipt, read = self._attest(population.name, entry), Entry.read(from_json(entry.payload_text))
+        if not isinstance(read.said, OpenSession) or read.said.actor != analyst_id:
+            raise self._contradiction("a key stands for another entry than the opening that it was used for")
+        return _opened(read, receipt, population)
 
     def _find_known(self, connection: Connection, known: KnownKey, fingerprint: str) -> tuple[StoredEntry, Population]:
         """Return the entry that a key stands for, with its account."""
@@ -295,11 +301,22 @@ class SessionService:
                     raise  # a commit whose outcome is unknown is looked up by the key of a retry
             else:
                 self.ledger.guard.anchor_before_send(receipt, just_written=True)
-                return self._answered(asking, receipt)
+                answered = self._answered(asking, receipt)
+                if answered.positives_left == 0:
+                    self._forget(session)
+                return answered
             found = self._find_answer(asking)
             if found is not None:
                 return found
         raise Unavailable("Too many requests decide about this account at once. Nothing was asked; send it again.")
+
+    def _forget(self, session: Session) -> None:
+        """Delete the noise of a session that has ended, if the database lets us.
+
+        In the unit of work that answers, a statement that a positive answer alone has would tell it where it fails.
+        """
+        with suppress(Problem, *DATABASE_ERRORS), self.database.begin() as connection:
+            repository.forget_noise(connection, session.id)
 
     def _draw(self, scale: int) -> int:
         return int(np.asarray(self.noise.sample(_LAPLACE, [scale]))[0])
@@ -314,9 +331,8 @@ class SessionService:
             raise missing
         if (said.snapshot, said.dataset) != (dataset.commitment, dataset.name):
             raise _ended(asking.session, "a cut has given its dataset other rows")
-        with self.database.read() as connection:
-            if repository.find_noise(connection, asking.session.id) is None:
-                raise _ended(asking.session, _ENDED)
+        if not self._is_open(asking.session, asking.opened):
+            raise _ended(asking.session, _ENDED)
         self.datasets.check_available(dataset)
 
     def _decide(self, ledger: Ledger, asking: "_Asking", sums: IntArray, drawn: int) -> Receipt:
@@ -330,7 +346,7 @@ class SessionService:
         self.datasets.check_current(connection, question.dataset)
         ledger.check_latest(question.dataset.registration, head, asking.payer, asking.release)
         # The chain alone says how many answers there were; the row, whose secret it is, only that it goes on.
-        state = ledger.find_session(session.population, session.id)
+        state = ledger.find_session(head, session.id)
         kept = repository.find_noise(connection, session.id)
         noise = None if kept is None else unseal(self.ledger.guard.keys, kept, asking.opening.entry_hash)
         if state is None or noise is None:
@@ -338,15 +354,14 @@ class SessionService:
         is_positive = question.exceeds(sums, drawn, noise)
         number = state.answered + 1
         repository.insert_question(connection, session.id, number, head.sequence, to_json(question.stated).decode())
-        if is_positive and state.positives_left == 1:
-            repository.forget_noise(connection, session.id)
         answer = AnswerQuestion(
             actor=asking.analyst.id,
             time=moment,
             session=session.id,
             number=number,
+            positives=state.positives,
             question_digest=question.digest,
-            answer="yes" if is_positive else "no",
+            answer="positive" if is_positive else "negative",
         )
         return ledger.record(head, answer, 0)
 
@@ -367,29 +382,37 @@ class SessionService:
             asking.question.digest,
         ):
             raise self._contradiction("a key stands for another answer than was given to it")
-        positives = sum(one.is_positive for one in self._list_answers(session, after=0, count=said.number))
         return QuestionAnswer.model_construct(
             session=session.id,
             number=said.number,
-            is_positive=said.answer == "yes",
-            positives_left=asking.opened.said.positives - positives,
+            is_positive=said.is_positive,
+            positives_left=asking.opened.said.positives - said.positives - said.is_positive,
             question=QuestionModel.model_construct(**asking.question.stated),
             receipt=from_json(receipt.text),
         )
 
     def _check_permit(self, asking: "_Asking") -> None:
-        """Say why a permit does not hold any more, where it does not."""
-        project = asking.opened.said.project
+        """Say why the permit of a session does not hold any more, where it does not: no other one stands in."""
+        said, dataset = asking.opened.said, asking.question.dataset
         with self.database.read() as connection:
-            use = self.permits.choose(connection, asking.analyst, asking.question.dataset, project, asking.release)
-        if isinstance(use, Problem):
-            raise use
+            uses = list_uses(connection, asking.analyst.id, dataset.id, timestamp(self.now()))
+        paid = next((use for use in uses if use.permit == said.permit), None)
+        if paid is None:
+            projects = sorted({use.project for use in uses if use.project})
+            raise PermitNeeded("The session's permit does not let you use this dataset any more.", projects=projects)
+        if not paid.lasts:
+            raise permit_expired(paid.expires_at)
+        broken = find_broken(paid.rules, asking.release)
+        if broken is not None:
+            raise rule_broken(broken, paid.project)
 
     def _list_answers(self, session: Session, *, after: int, count: int) -> list[AskedModel]:
         """Return answers as their entries state them; seal the curator where a stored question is another one."""
         with self.database.read() as connection:
             found = repository.list_questions(connection, session.id, after=after, count=count)
         answers = []
+        if found:  # what is not anchored yet may be wound back, and must not have been seen
+            self._attest(session.population, found[-1].entry)
         for one in found:
             self.ledger.guard.check_attested(session.population, one.entry)
             said = Entry.read(from_json(one.entry.payload_text)).said
@@ -405,7 +428,7 @@ class SessionService:
                 AskedModel.model_construct(
                     number=one.number,
                     question=QuestionModel.model_construct(**question),
-                    is_positive=said.answer == "yes",
+                    is_positive=said.is_positive,
                     answered_at=said.time,
                 )
             )
@@ -447,23 +470,47 @@ class SessionService:
         page = self._list_answers(session, after=after, count=count + 1)
         with self.database.read() as connection:
             population = find_population(connection, session.population)
-            kept = repository.find_noise(connection, session.id)
             holder = find_principal_by_id(connection, session.principal_id)
-            positives = sum(one.is_positive for one in self._list_answers(session, after=0, count=2**31 - 1))
-            latest = find_dataset_by_id(connection, session.dataset_id, granted_to=None)
         assert population is not None
-        is_current = latest is not None and latest.commitment == said.snapshot and not latest.is_retired
         return SessionHistory.model_construct(
             **_terms(said.dataset, population, said.direction, _noise_of(said)),
             id=session.id,
             created_at=said.time,
             holder=session.principal_id if holder is None else holder.name,
             project=said.project,
-            is_open=kept is not None and is_current and opened.place.epoch == population.epoch,
-            positives_left=said.positives - positives,
+            is_open=self._is_open(session, opened),
+            positives_left=said.positives - self._count_positives(session),
             questions=page[:count],
             next=page[count - 1].number if len(page) > count else None,
         )
+
+    def _is_open(self, session: Session, opened: Entry[OpenSession]) -> bool:
+        """Return whether a session answers questions, as far as a look tells; the unit of work decides."""
+        with self.database.read() as connection:
+            population = find_population(connection, session.population)
+            dataset = find_dataset_by_id(connection, session.dataset_id, granted_to=None)
+            kept = repository.find_noise(connection, session.id)
+        return (
+            kept is not None
+            and population is not None
+            and opened.place.epoch == population.epoch
+            and dataset is not None
+            and not dataset.is_retired
+            and dataset.commitment == opened.said.snapshot
+            and self._count_positives(session) < opened.said.positives
+        )
+
+    def _count_positives(self, session: Session) -> int:
+        """Return how many positive answers a session has given, by the entry of its last answer."""
+        with self.database.read() as connection:
+            last = repository.find_last_question(connection, session.id)
+        if last is None:
+            return 0
+        self._attest(session.population, last.entry)
+        said = Entry.read(from_json(last.entry.payload_text)).said
+        if not isinstance(said, AnswerQuestion) or said.session != session.id:
+            raise self._contradiction(f"a question of the session {session.id} is not what the ledger says of it")
+        return said.positives + said.is_positive
 
     def list_held(self, *, of: str | None) -> list[HeldSession]:
         """Return the sessions that are open; with `of`, those of one principal."""
@@ -472,7 +519,10 @@ class SessionService:
             names = {key: find_principal_by_id(connection, key) for key in {one.principal_id for one in found}}
         shown = []
         for one in found:
-            said, holder = self._opening(one)[0].said, names[one.principal_id]
+            opened, _ = self._opening(one)
+            said, holder = opened.said, names[one.principal_id]
+            if not self._is_open(one, opened):
+                continue
             shown.append(
                 HeldSession.model_construct(
                     id=one.id,
@@ -494,17 +544,26 @@ class SessionService:
         ------
         SessionEnded, LedgerUnverified
         """
+        for _ in range(ATTEMPTS):
+            self.ledger.guard.check_open()
+            try:
+                receipt = self._close(session, by)
+            except Refused:
+                continue
+            self.ledger.guard.anchor_before_send(receipt, just_written=True)
+            return self.get(session, after=0, count=1)
+        raise Unavailable("Too many requests decide about this account at once. Nothing was closed; send it again.")
+
+    def _close(self, session: Session, by: Principal) -> Receipt:
         with self.ledger.unit() as ledger:
             head = ledger.next(session.population)
-            if repository.find_noise(ledger.connection, session.id) is None:
-                raise _ended(session, "it had ended before")
+            if ledger.find_session(head, session.id) is None:
+                raise _ended(session, _ENDED)
             repository.forget_noise(ledger.connection, session.id)
             closed = CloseSession(
                 actor=by.id, time=timestamp(self.now()), session=session.id, holder=session.principal_id
             )
-            receipt = ledger.record(head, closed, 0)
-        self.ledger.guard.anchor_before_send(receipt, just_written=True)
-        return self.get(session, after=0, count=1)
+            return ledger.record(head, closed, 0)
 
     def _opening(self, session: Session) -> tuple[Entry[OpenSession], Receipt]:
         """Return the entry that opened a session; seal the curator where its row names another one."""

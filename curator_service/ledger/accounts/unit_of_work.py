@@ -332,9 +332,9 @@ class Ledger:
         self.trust.check_permit(self.connection, dataset, payer)
         self.trust.check_terms(dataset.population, payer, asked)
 
-    def find_session(self, population: str, session: str) -> OpenThresholds | None:
-        """Return a threshold session as the chain tells of it, or None where it has ended; after `check_latest`."""
-        return self.trust.told[population][0].sessions.get(session)
+    def find_session(self, head: Head, session: str) -> OpenThresholds | None:
+        """Return a threshold session as the chain tells of it before an entry, or None where it has ended."""
+        return self.trust.follow(self.connection, head).sessions.get(session)
 
 
 def _payer(reservation: Reservation) -> Payer:
@@ -361,12 +361,14 @@ def read_told(connection: Connection, told: Told, holds: Holds, *, after: int = 
     Contradiction
         If one that is signed cannot be read.
     """
-    for stored in repository.iterate_rare(connection, told.population, after=after):
-        if is_attested(told.population, stored, holds):
-            try:
-                Entry.read(from_json(stored.payload_text)).said.tell(told)
-            except (ValueError, KeyError, TypeError, Unfounded):
-                raise Contradiction(f"an entry of {told.population!r} cannot be read") from None
+    found = repository.iterate_rare(connection, told.population, after=after)
+    # All of them, or none: a signature that cannot be checked now is asked for again, and no answer is counted twice.
+    attested = [stored for stored in found if is_attested(told.population, stored, holds)]
+    for stored in attested:
+        try:
+            Entry.read(from_json(stored.payload_text)).said.tell(told)
+        except (ValueError, KeyError, TypeError, Unfounded):
+            raise Contradiction(f"an entry of {told.population!r} cannot be read") from None
     return told
 
 
@@ -412,11 +414,16 @@ class Trust:
         if dataset not in known.versions:
             raise Contradiction(f"the dataset {dataset.name!r} is not one that {dataset.population!r} registered")
 
+    def follow(self, connection: Connection, head: Head) -> Told:
+        """Return what a chain says before an entry that is to be written, its account locked."""
+        known, after = self._find_told(head.population)
+        read_told(connection, known, self.holds, after=after)
+        self.told[head.population] = known, head.sequence - 1
+        return known
+
     def check_latest(self, connection: Connection, dataset: Registration, head: Head) -> None:
         """Compare a dataset with the version that the ledger registered last; see `Ledger.check_latest`."""
-        known, after = self._find_told(dataset.population)
-        read_told(connection, known, self.holds, after=after)
-        self.told[dataset.population] = known, head.sequence - 1
+        known = self.follow(connection, head)
         if known.latest.get(dataset.dataset_id) != dataset:
             raise Contradiction(f"the dataset {dataset.name!r} is not what {dataset.population!r} registered last")
 

@@ -11,6 +11,7 @@ from pydantic_core import from_json
 from curator_service.entries.account import Account, Charged
 from curator_service.entries.base import Entry
 from curator_service.entries.recovery import Reconcile
+from curator_service.entries.sessions import AnswerQuestion, OpenSession
 from curator_service.kit.db import Connection
 from curator_service.ledger import repository
 from curator_service.ledger.chain.attestation import Holds, list_attested
@@ -148,11 +149,23 @@ def list_new(connection: Connection, history: History, holds: Holds) -> list[Sto
     return new
 
 
-def sum_charges(entries: list[StoredEntry]) -> dict[Charged, tuple[int, int]]:
-    """Return how many charges there are among entries, and their units, by what charges are summed."""
-    sums = Account()
+def sum_charges(connection: Connection, population: str, entries: list[StoredEntry]) -> dict[Charged, tuple[int, int]]:
+    """Return how many charges there are among entries, and their units, by what charges are summed.
+
+    A session that was opened before two histories parted, and answered in the other one too, counts once more: each
+    history may have given as many positive answers as it was charged for.
+    """
+    sums, opened, asked = Account(), set[str](), set[str]()
     for entry in map(_read, entries):
         if entry.said.charged is not None:
+            sums.count(entry.said.charged, int(entry.place.units))
+        if isinstance(entry.said, OpenSession):
+            opened.add(entry.said.session)
+        if isinstance(entry.said, AnswerQuestion):
+            asked.add(entry.said.session)
+    for shared in repository.iterate_kind(connection, population, OpenSession.kind):
+        entry = _read(shared)
+        if entry.said.session in asked - opened:
             sums.count(entry.said.charged, int(entry.place.units))
     return sums.spending
 

@@ -268,7 +268,7 @@ def _reconcile_one(
             aside = _set_aside(ledger.guard.anchor.folder, name, strays)
         holds = ledger.guard.trust.holds
         told = [] if history is None else list_new(connection, history, holds)
-        charges = sum_charges(told)
+        charges = sum_charges(connection, name, told)
         named = {entry.entry_hash for entry in told}
         losses = _find_losses(connection, kept, [one for one in evidence if one.entry_hash not in named], holds, beside)
         lost = [checkpoint for checkpoint in evidence if _is_lost(connection, checkpoint, holds)]

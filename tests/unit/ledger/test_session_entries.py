@@ -14,8 +14,11 @@ OPEN = EXAMPLES["session"].payload
 DATASET = EXAMPLES["dataset"].payload
 
 
-def answer(number: int, said: str, session: str = SESSION) -> dict[str, Any]:
-    return EXAMPLES["answer"].payload | {"number": number, "answer": said, "session": session}
+def answer(number: int, said: str, session: str = SESSION, positives: int = 0) -> dict[str, Any]:
+    word = "positive" if said == "yes" else "negative"
+    return EXAMPLES["answer"].payload | {
+        "number": number, "answer": word, "session": session, "positives": positives,
+    }  # fmt: skip
 
 
 def follow(*entries: Mapping[str, Any]) -> Account:
@@ -32,12 +35,13 @@ def test_a_session_is_posted_and_counted_as_spent() -> None:
     assert (account.posted, account.is_used) == (5, True)
     ((charged, sums),) = account.spending.items()
     assert (charged.kind, charged.dataset, sums) == ("threshold", "cohort", (1, 5))
-    assert account.sessions[SESSION].positives_left == 2
+    assert account.sessions[SESSION].positives_max == 2
 
 
 def test_negative_answers_are_without_number_and_the_last_positive_one_ends_it() -> None:
     answers = ["no", "no", "yes", "no", "yes"]
-    account = follow(OPEN, *(answer(i + 1, said) for i, said in enumerate(answers)))
+    asked = (answer(i + 1, said, positives=answers[:i].count("yes")) for i, said in enumerate(answers))
+    account = follow(OPEN, *asked)
     assert account.sessions == {}
 
 
@@ -47,8 +51,9 @@ def test_negative_answers_are_without_number_and_the_last_positive_one_ends_it()
         (answer(1, "no"),),
         (OPEN, answer(2, "no")),
         (OPEN, answer(1, "no"), answer(1, "no")),
-        (OPEN, answer(1, "yes"), answer(2, "yes"), answer(3, "yes")),
-        (OPEN, answer(1, "yes"), answer(2, "yes"), answer(3, "no")),
+        (OPEN, answer(1, "yes"), answer(2, "yes", positives=1), answer(3, "yes", positives=2)),
+        (OPEN, answer(1, "yes"), answer(2, "yes", positives=1), answer(3, "no", positives=2)),
+        (OPEN, answer(1, "yes"), answer(2, "no")),
         (OPEN, EXAMPLES["close"].payload, answer(1, "no")),
         (OPEN, DATASET, answer(1, "no")),
         (OPEN, answer(1, "no", "ses_" + "1" * 24)),
@@ -57,8 +62,9 @@ def test_negative_answers_are_without_number_and_the_last_positive_one_ends_it()
         (OPEN, EXAMPLES["close"].payload, EXAMPLES["close"].payload),
     ],
     ids=[
-        "never opened", "not the next", "twice", "a positive one more", "a negative one after the end", "closed",
-        "after a cut", "of another session", "opened twice", "closes nothing", "closed twice",
+        "never opened", "not the next", "twice", "a positive one more", "a negative one after the end",
+        "forgets a positive one", "closed", "after a cut", "of another session", "opened twice", "closes nothing",
+        "closed twice",
     ],
 )  # fmt: skip
 def test_a_chain_that_says_otherwise_is_unfounded(entries: tuple[dict[str, Any], ...]) -> None:
@@ -94,7 +100,7 @@ def test_what_is_told_follows_the_chain_and_knows_nothing_of_what_was_not_read()
     for said in (answer(1, "yes"), OPEN, answer(1, "no"), answer(2, "yes")):
         Entry.read(PLACE | dict(said)).said.tell(told)
     found = told.sessions[SESSION]
-    assert (found.answered, found.positives_left) == (2, 1)
+    assert (found.answered, found.positives) == (2, 1)
     Entry.read(PLACE | dict(DATASET)).said.tell(told)
     assert told.sessions == {}
     assert DIGEST in DATASET.values()
