@@ -9,10 +9,14 @@ from analyst_client.schema.reading import Readable
 from analyst_client.schema.wire import Fields
 
 
+_DIGITS = 18
+"""Digits of the largest scale and sensitivity, and two more."""
+
+
 def _read_whole(fields: Fields, name: str) -> int:
     text = fields.text(name)
-    if not text.isascii() or not text.isdigit():
-        raise fields.fault(name, "a whole number as text")
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
+        raise fields.fault(name, f"a whole number of at most {_DIGITS} digits, as text")
     return int(text)
 
 

@@ -17,8 +17,8 @@ from curator_service.privacy.accountant import Price
 
 pytestmark = pytest.mark.postgres
 
-LOG = {"ledger_entries", "releases", "release_listings", "signing_keys"}
-FORGETTING = {"snapshots", "sketches"}
+LOG = {"ledger_entries", "releases", "release_listings", "signing_keys", "sessions", "session_questions"}
+FORGETTING = {"snapshots", "sketches", "session_noise"}
 KEPT = {
     "populations", "shares", "reservations", "idempotency_keys", "principals", "proposals", "seal", "column_holders",
     "answer_space", "key_counts", "changes", "permits", "spending",
