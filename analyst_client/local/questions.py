@@ -48,7 +48,8 @@ class Question(ABC):
 
     def __init_subclass__(cls) -> None:
         """Enter a kind of question under the name of its mechanism."""
-        Question._kinds[cls.mechanism] = cls
+        if "mechanism" in vars(cls):
+            Question._kinds[cls.mechanism] = cls
 
     def __post_init__(self) -> None:
         """Check and normalise what is declared, so that equal questions have equal digests."""
