@@ -116,6 +116,7 @@ class Participant:
         Parameters
         ----------
         question : Question
+            Public; of the study that asks.
         value : object
             The record, as `Question.report` takes it; not looked at where a report was given or the limit refuses.
         below : callable

@@ -53,7 +53,7 @@ class Question(ABC):
 
     def __post_init__(self) -> None:
         """Check and normalise what is declared, so that equal questions have equal digests."""
-        self.normalise("epsilon", read_epsilon(self.epsilon))
+        self._normalise("epsilon", read_epsilon(self.epsilon))
         if not isinstance(self.study, str) or self.protects not in {"person", "group"}:
             raise ValueError('a study is named by text, and a report protects a "person" or a "group"')
         self._declare()
@@ -62,7 +62,7 @@ class Question(ABC):
     def _declare(self) -> None:
         """Check and normalise what a subclass declares."""
 
-    def normalise(self, name: str, value: object) -> None:
+    def _normalise(self, name: str, value: object) -> None:
         """Put a declared member in its one form."""
         object.__setattr__(self, name, value)
 
@@ -168,7 +168,7 @@ class LevelQuestion(Question):
     def _declare(self) -> None:
         declared = dict(self.levels)
         found = {name: () if isinstance(named, str) else tuple(named) for name, named in declared.items()}
-        self.normalise("levels", tuple(found.items()))
+        self._normalise("levels", tuple(found.items()))
         are_texts = all(isinstance(text, str) for text in (*found, *(one for named in found.values() for one in named)))
         are_apart = all(len({*named}) == len(named) > 1 for named in found.values())
         if not (found and are_texts and are_apart and self.size <= CELLS_MAX):

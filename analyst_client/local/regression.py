@@ -89,6 +89,7 @@ class GradientDescent:
     bounds : mapping from str to (number, number)
         Public ends of the features and the target.
     target : str
+        Column that is explained; all others are features.
     epsilon : number
         Of one contact: a report at the coefficients that a chain has reached.
     loss : {"squared", "logistic"}
@@ -103,7 +104,9 @@ class GradientDescent:
     clip : number
         Entries of gradients are cut to ± this; see `GradientSampler`.
     study : str
+        Name of the study; steps and chains are added to it.
     protects : {"person", "group"}
+        The unit of a report.
 
     Raises
     ------

@@ -44,6 +44,7 @@ class Reports:
         Parameters
         ----------
         question : Question
+            The one that all of them answer.
         lines : iterable of str, bytes or dict
             Reports, as JSON or as `Question.report` returns them.
 
@@ -107,7 +108,9 @@ def read_reports(path: Path, question: Question) -> Reports:
     Parameters
     ----------
     path : Path
+        The file.
     question : Question
+        The one that all of them answer.
 
     Returns
     -------

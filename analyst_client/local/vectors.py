@@ -34,7 +34,7 @@ class BoundedQuestion(Question):
 
     def _declare(self) -> None:
         found = {name: tuple(map(read_number, ends)) for name, ends in dict(self.bounds).items()}
-        self.normalise("bounds", tuple(found.items()))
+        self._normalise("bounds", tuple(found.items()))
         if not found or not all(isinstance(n, str) and len(e) == 2 and e[0] < e[1] for n, e in found.items()):
             raise ValueError("bounds name for each column its lower and its upper end, as (0, 120)")
 
@@ -190,8 +190,8 @@ class GradientSampler(RegressionQuestion):
     mechanism: ClassVar[str] = "gradient_sampler"
 
     def _declare(self) -> None:
-        self.normalise("coefficients", tuple(map(read_number, self.coefficients)))
-        self.normalise("clip", read_number(self.clip))
+        self._normalise("coefficients", tuple(map(read_number, self.coefficients)))
+        self._normalise("clip", read_number(self.clip))
         super()._declare()
         if len(self.coefficients) != len(self.columns) or self.loss not in {"squared", "logistic"}:
             raise ValueError('coefficients are an intercept and one for each feature; loss is "squared" or "logistic"')

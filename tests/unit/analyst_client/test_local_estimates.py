@@ -1,9 +1,11 @@
 """Estimates from local reports: what they are where reports are known, and what they refuse."""
 
+import doctest
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -313,3 +315,10 @@ def test_a_comparison_is_printed() -> None:
     text = str(compare_with_central(10_000, 100, 1))
     assert "100 queries of 10,000 people, epsilon = 1" in text
     assert "from 61 queries on" in text
+
+
+def test_the_page_says_what_is_so() -> None:
+    page = Path(__file__).parents[3] / "docs" / "local.md"
+    found = doctest.testfile(str(page), module_relative=False)
+    assert found.attempted == 13
+    assert found.failed == 0
