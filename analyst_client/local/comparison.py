@@ -7,6 +7,7 @@ from typing import Literal
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Note, View, facts
 from analyst_client.inference.summary import number, percent_of
+from analyst_client.level import takes_level
 from analyst_client.local.exact import Number, odds_within, read_epsilon
 
 QUERIES_MAX = 10**18
@@ -22,7 +23,7 @@ class QueryComparison(Displayable):
         n and k.
     epsilon : float
         Of each person, for all queries together.
-    confidence : float
+    level : float
         Probability with which no query errs by more.
     central_error, local_error : float
         Of the largest error of k queries, each over n.
@@ -33,7 +34,7 @@ class QueryComparison(Displayable):
     people: int
     queries: int
     epsilon: float
-    confidence: float
+    level: float
     central_error: float
     local_error: float
     local_from: int | None
@@ -46,8 +47,8 @@ class QueryComparison(Displayable):
     def _view(self) -> View:
         start = "beyond 1e18 queries" if self.local_from is None else f"from {self.local_from:,} queries on"
         rows = [
-            (f"central, {percent_of(self.confidence)}", number(self.central_error)),
-            (f"local, {percent_of(self.confidence)}", number(self.local_error)),
+            (f"central, {percent_of(self.level)}", number(self.central_error)),
+            (f"local, {percent_of(self.level)}", number(self.local_error)),
             ("lower bound", self.better),
             ("local is lower", start),
         ]
@@ -57,7 +58,8 @@ class QueryComparison(Displayable):
     __repr__ = Displayable.__str__
 
 
-def compare_with_central(n: int, k: int, epsilon: Number, *, confidence: float = 0.95) -> QueryComparison:
+@takes_level
+def compare_with_central(n: int, k: int, epsilon: Number, *, level: float = 0.95) -> QueryComparison:
     r"""Compare two ways to answer k linear queries of n people's bits, weights within ±1, at ε for each person.
 
     Parameters
@@ -66,8 +68,8 @@ def compare_with_central(n: int, k: int, epsilon: Number, *, confidence: float =
         People and queries, 1 or more.
     epsilon : number
         Of all answers together, for each person. Neighbours differ in one person's bit.
-    confidence : float
-        Probability 1 − β with which no query errs by more, above 0 and below 1.
+    level : float
+        Probability 1 − β with which no query errs by more, in [0.5, 1).
 
     Returns
     -------
@@ -95,12 +97,12 @@ def compare_with_central(n: int, k: int, epsilon: Number, *, confidence: float =
     61
     """
     cost = read_epsilon(epsilon)
-    if n < 1 or not 1 <= k <= QUERIES_MAX or not 0.0 < confidence < 1.0:
-        raise ValueError("n and k are 1 or more, k at most 10**18, and confidence is above 0 and below 1")
-    odds, rate, beta = float(odds_within(cost)), float(cost), 1.0 - confidence
+    if n < 1 or not 1 <= k <= QUERIES_MAX:
+        raise ValueError("n and k are 1 or more, and k is at most 10**18")
+    odds, rate, beta = float(odds_within(cost)), float(cost), 1.0 - level
 
     def central(queries: int) -> float:
-        return -queries / (n * rate) * math.log(-math.expm1(math.log(confidence) / queries))
+        return -queries / (n * rate) * math.log(-math.expm1(math.log(level) / queries))
 
     def local(queries: int) -> float:
         return (odds + 1.0) / (odds - 1.0) * math.sqrt(math.log(2.0 * queries / beta) / (2.0 * n))
@@ -112,4 +114,4 @@ def compare_with_central(n: int, k: int, epsilon: Number, *, confidence: float =
         middle = (low + high) // 2
         low, high = (low, middle) if local(middle) < central(middle) else (middle, high)
     start = high if high <= QUERIES_MAX else None
-    return QueryComparison(n, k, rate, confidence, central(k), local(k), start)
+    return QueryComparison(n, k, rate, level, central(k), local(k), start)

@@ -209,6 +209,7 @@ class GradientDescent:
         gradients = scale * np.array([(2.0 * one.numbers - 1.0).mean(axis=0) for one in reports])
         self._path.append(self._path[-1] - self.step_length / math.sqrt(self.done + 1) * gradients)
 
+    @takes_level
     def estimate(self, *, level: float = 0.95) -> EstimateTable:
         """Estimate the coefficients.
 

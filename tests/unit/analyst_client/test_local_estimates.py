@@ -288,16 +288,16 @@ def test_the_start_grows_as_the_root_of_the_people() -> None:
     assert all(5.0 < later / sooner < 10.0 for sooner, later in pairwise(starts))
 
 
-@pytest.mark.parametrize(("n", "k", "level"), [(0, 1, 0.95), (1, 0, 0.95), (1, 10**19, 0.95), (1, 1, 1.0), (1, 1, 0.0)])
-def test_numbers_beyond_their_range_are_refused(n: int, k: int, level: float) -> None:
+@pytest.mark.parametrize(("n", "k"), [(0, 1), (1, 0), (1, 10**19)])
+def test_numbers_beyond_their_range_are_refused(n: int, k: int) -> None:
     with pytest.raises(ValueError, match="n and k are 1 or more"):
-        compare_with_central(n, k, 1, confidence=level)
+        compare_with_central(n, k, 1)
 
 
 def test_bounds_hold_against_simulation() -> None:
     """Largest errors of both ways stay below the bound as often as it says; the central bound is exact."""
     n, k, repeats, rng = 400, 12, 4_000, np.random.default_rng(8)
-    found = compare_with_central(n, k, 1, confidence=0.9)
+    found = compare_with_central(n, k, 1, level=0.9)
     weights = rng.uniform(-1.0, 1.0, (k, n))
     weights[0] = 1.0
     bits = (rng.random(n) < 0.3).astype(float)
