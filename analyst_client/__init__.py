@@ -2,7 +2,7 @@
 
 Here are the names that most analyses need. Modules have these and the others: `kinds` (requests, quotes, releases),
 `estimators`, `terms`, `analyses`, `inference` (estimates, priors), `refinement`, `planning`, `plots`, `schema`
-(datasets, budgets, permits), `ledger`, `curators` and `errors`.
+(datasets, budgets, permits), `ledger`, `curators`, `local` (reports without a curator) and `errors`.
 
 >>> from analyst_client import AdaSSP, Release
 >>> release = Release.from_arrays([[3.0, 0.0], [0.0, 2.0]], [[1.5], [0.6]], features=["age"], targets=["kappa"])
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from analyst_client import inference as inference
     from analyst_client import kinds as kinds
     from analyst_client import ledger as ledger
+    from analyst_client import local as local
     from analyst_client import planning as planning
     from analyst_client import plots as plots
     from analyst_client import refinement as refinement

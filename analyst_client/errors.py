@@ -32,6 +32,9 @@
     ├── TransportError             no answer, perhaps charged: ask again with the same `idempotency_key`
     ├── FormulaError               a formula or a condition means nothing: `rule`, `text`, `start`, `stop`
     ├── UselessRequestError        an answer would tell nothing, and nothing was charged: `reasons`
+    ├── LocalBudgetError           a report goes beyond a person's own limit: `requested`, `remaining`
+    ├── ParticipantFileError       the file of a person's own reports cannot be used: `path`
+    ├── ReportInvalidError         a line is no report of the question: `line`
     └── EstimationError            local mathematics: the released statistics do not determine the fit
 
     UserWarning
@@ -43,6 +46,7 @@
 A wrong argument is a `ValueError`, raised before anything is sent.
 """
 
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -76,10 +80,13 @@ __all__ = [
     "LedgerMemoryError",
     "LedgerRestoredWarning",
     "LedgerSealedError",
+    "LocalBudgetError",
+    "ParticipantFileError",
     "PermissionDeniedError",
     "PermitExpiredError",
     "PermitNeededError",
     "ReceiptInvalidError",
+    "ReportInvalidError",
     "RequestFault",
     "RequestInvalidError",
     "ReservationEndedError",
@@ -333,6 +340,44 @@ class UselessRequestError(CuratorError, ValueError):
     def __reduce__(self) -> "tuple[type[UselessRequestError], tuple[tuple[str, ...]]]":
         """Pickle what it was made of."""
         return UselessRequestError, (self.reasons,)
+
+
+class LocalBudgetError(CuratorError):
+    """A report would go beyond a person's own limit; none was drawn, and nothing was spent.
+
+    Attributes
+    ----------
+    requested, remaining : Fraction
+        Cost of the report, and rest of the limit.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        requested: Fraction = Fraction(0),
+        remaining: Fraction = Fraction(0),
+        **answer: Any,
+    ) -> None:
+        super().__init__(message, **answer)
+        self.requested = requested
+        self.remaining = remaining
+
+
+class ParticipantFileError(CuratorError):
+    """The file of a person's own reports, `path` (Path), cannot be read, written or understood; no report left."""
+
+    def __init__(self, message: str = "", *, path: Path | None = None, **answer: Any) -> None:
+        super().__init__(message, **answer)
+        self.path = path
+
+
+class ReportInvalidError(CuratorError):
+    """A line is no report of the question; `line` (int) is its number, from 1, and no content of it is shown."""
+
+    def __init__(self, message: str = "", *, line: int = 0, **answer: Any) -> None:
+        super().__init__(message, **answer)
+        self.line = line
 
 
 class EstimationError(CuratorError):

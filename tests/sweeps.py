@@ -54,6 +54,7 @@ SWEEPS = {
             "analyst_client/estimators",
             "analyst_client/inference",
             "analyst_client/kinds",
+            "analyst_client/local",
             "analyst_client/planning",
             "analyst_client/refinement",
             "analyst_client/terms",

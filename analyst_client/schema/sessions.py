@@ -2,25 +2,10 @@
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 from analyst_client.schema.amounts import Amount
 from analyst_client.schema.reading import Readable
-from analyst_client.schema.wire import Fields
-
-
-_DIGITS = 18
-"""Digits of the largest scale and sensitivity, and two more."""
-
-
-def _read_whole(fields: Fields, name: str) -> int:
-    text = fields.text(name)
-    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
-        raise fields.fault(name, f"a whole number of at most {_DIGITS} digits, as text")
-    return int(text)
-
-
-_Whole = Annotated[int, _read_whole]
 
 
 @dataclass(frozen=True)
@@ -49,10 +34,10 @@ class SessionTerms(Readable):
     population: str
     direction: str
     positives: int
-    step: _Whole
-    sensitivity: _Whole
-    threshold_scale: _Whole
-    question_scale: _Whole
+    step: int
+    sensitivity: int
+    threshold_scale: int
+    question_scale: int
     epsilon: float
     cost: Amount
 

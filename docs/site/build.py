@@ -48,6 +48,7 @@ REFERENCE = {
     "plots": ("analyst_client.plots", "Figures"),
     "schema": ("analyst_client.schema", "Datasets, budgets and permits"),
     "ledger": ("analyst_client.ledger", "Checks of the ledger"),
+    "local": ("analyst_client.local", "Local privacy"),
     "errors": ("analyst_client.errors", "Errors and warnings"),
 }
 """Pages of the reference: the public module of each, and its title."""

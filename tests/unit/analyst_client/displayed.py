@@ -75,6 +75,7 @@ def shown() -> dict[str, Any]:
         ),
         "discriminants": ac.analyses.linear_discriminants(exact, "sex"),
         "cells": square,
+        "local comparison": ac.local.compare_with_central(10_000, 100, 1),
         "odds ratio": square.odds_ratio(),
         "independence": square.independence_test(),
         "survival": ac.analyses.kaplan_meier(table_of(2, 2.0, 1), "years", "dead", "arm"),

@@ -163,7 +163,7 @@ def test_problem_without_a_type_goes_by_its_status() -> None:
 
 def test_every_error_derives_from_one_base() -> None:
     errors = [getattr(analyst_client.errors, name) for name in analyst_client.errors.__all__ if name.endswith("Error")]
-    assert len(errors) == 31
+    assert len(errors) == 34
     assert all(issubclass(error, CuratorError) for error in errors)
 
 

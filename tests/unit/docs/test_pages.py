@@ -51,6 +51,7 @@ RUN_ELSEWHERE = {
     "docs/which-method.md": "tests/unit/docs/test_which_method.py",
     "docs/planning.md": "tests/unit/analyst_client/test_client_planning.py",
     "docs/kinds.md": "tests/unit/analyst_client/test_client_documentation.py",
+    "docs/local.md": "tests/unit/analyst_client/test_local_estimates.py",
     "docs/analyses.md": "tests/unit/analyst_client/test_client_documentation.py",
     "docs/exports.md": "tests/unit/analyst_client/test_client_exports.py",
     "docs/formulas.md": "tests/unit/analyst_client/test_client_formulas.py",
