@@ -25,8 +25,8 @@ class SessionTerms(Readable):
         How far a person moves a question, in steps.
     threshold_scale, question_scale : int
         Scales of the discrete Laplace noise, of the threshold and of each question.
-    epsilon : float
-        Pure ε of the whole session.
+    pure_epsilon : float
+        ε of the whole session.
     cost : Amount
     """
 
@@ -38,7 +38,7 @@ class SessionTerms(Readable):
     sensitivity: int
     threshold_scale: int
     question_scale: int
-    epsilon: float
+    pure_epsilon: float
     cost: Amount
 
     def accuracy(self, questions: int, beta: float = 0.05) -> float:

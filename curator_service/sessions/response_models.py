@@ -21,7 +21,7 @@ class SessionTerms(Answer):
     sensitivity: Annotated[Digits, Field(description="How far a person moves a question, in steps")]
     threshold_scale: Annotated[Digits, Field(description="Scale of the discrete Laplace noise of the threshold")]
     question_scale: Annotated[Digits, Field(description="Scale of the fresh discrete Laplace noise of each question")]
-    epsilon: Annotated[float, Field(description="Pure ε of the whole session, rounded up")]
+    pure_epsilon: Annotated[float, Field(description="Pure ε of the whole session, rounded up")]
     cost: AmountModel
 
 

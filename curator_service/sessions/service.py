@@ -623,7 +623,7 @@ def _terms(dataset: str, population: Population, direction: str, noise: SessionN
         "sensitivity": str(noise.sensitivity),
         "threshold_scale": str(noise.threshold_scale),
         "question_scale": str(noise.question_scale),
-        "epsilon": _up(noise.epsilon),
+        "pure_epsilon": _up(noise.epsilon),
         "cost": AmountModel.of(population.view(noise.cost(population.accountant))),
     }
 

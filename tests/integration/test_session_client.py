@@ -58,7 +58,7 @@ def test_answers_are_right_as_often_as_the_accuracy_says(questions: int, positiv
     scale, step, beta, runs = 2.0, 1, 0.1, 20_000
     rng = np.random.default_rng(questions)
     noise = {"threshold_scale": int(scale * 1000), "question_scale": int(2 * positives * scale * 1000), "step": step}
-    terms = SessionTerms("d", "p", "above", positives, sensitivity=1, epsilon=1.0, cost=None, **noise)  # type: ignore[arg-type]
+    terms = SessionTerms("d", "p", "above", positives, sensitivity=1, pure_epsilon=1.0, cost=None, **noise)  # type: ignore[arg-type]
     alpha = terms.accuracy(questions, beta)
     rho = rng.laplace(scale=noise["threshold_scale"], size=runs)
     nu = rng.laplace(scale=noise["question_scale"], size=(runs, questions))
