@@ -13,11 +13,8 @@ References
 .. [1] M. Lyu, D. Su, N. Li, "Understanding the Sparse Vector Technique for Differential Privacy", VLDB 2017.
 """
 
-import base64
-import binascii
 import hmac
 import math
-import os
 import secrets
 from collections.abc import Collection
 from contextlib import suppress
@@ -25,8 +22,6 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from curator_service.datasets import repository
 from curator_service.datasets.pseudonyms import Pseudonymiser
@@ -34,10 +29,12 @@ from curator_service.datasets.repository import PAD, SealedSketch, Version
 from curator_service.datasets.sketch import NOBODY, Part, Sketch, Sketcher
 from curator_service.datasets.snapshot import Snapshot, Storage
 from curator_service.kit.db import Connection
+from curator_service.kit.sealing import seal, unseal
 from curator_service.ledger.chain.signing import KeyRing, SigningError
 from curator_service.privacy.samplers import Distribution, NoiseSource, SystemNoise
 
-_NONCE_BYTES, _NONCE_CHARACTERS = 12, 16
+_NONCE_CHARACTERS = 16
+"""At the beginning of a sealed text: its nonce, which no other one has."""
 Compared = dict[tuple[str, int, str], float]
 """By how much rows have more in common with each sketch than chance explains, by its dataset, version and nonce."""
 REFUSAL_EPSILON = Fraction(1)
@@ -272,12 +269,9 @@ class LikenessService:
         return _draw_geometric(secret, b"+" + refusals) - _draw_geometric(secret, b"-" + refusals)
 
     def _seal(self, key_id: str, about: Version, sketch: Sketch) -> SealedSketch:
-        nonce = os.urandom(_NONCE_BYTES)
-        cipher = AESGCM(self.keys.secret(key_id, "seal"))
-        sealed = nonce + cipher.encrypt(nonce, sketch.to_bytes(), f"{about.dataset_id} {about.population}".encode())
-        return SealedSketch(
-            about.dataset_id, about.version, about.population, key_id, base64.b64encode(sealed).decode()
-        )
+        secret = self.keys.secret(key_id, "seal")
+        sealed = seal(secret, sketch.to_bytes(), f"{about.dataset_id} {about.population}")
+        return SealedSketch(about.dataset_id, about.version, about.population, key_id, sealed)
 
     def _without_subjects(self, stored: SealedSketch) -> SealedSketch:
         """Return a sketch, as large as it was, without persons; as it is where it has none, or its key is not here."""
@@ -294,14 +288,10 @@ class LikenessService:
                 f"the dataset {stored.dataset_id} has no sketch to compare with: its rows were not there when the "
                 "curator started; bring them back, and start it again"
             )
+        secret = self._secret(stored.key_id, "seal")
         try:
-            sealed = base64.b64decode(stored.sealed, validate=True)
-            cipher = AESGCM(self._secret(stored.key_id, "seal"))
-            about = f"{stored.dataset_id} {stored.population}".encode()
-            return Sketch.from_bytes(cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], about))
-        except (InvalidTag, binascii.Error, ValueError) as error:
-            if isinstance(error, SigningError):
-                raise
+            return Sketch.from_bytes(unseal(secret, stored.sealed, f"{stored.dataset_id} {stored.population}"))
+        except ValueError:
             raise SigningError(f"the sketch of the dataset {stored.dataset_id} is not one of this curator's") from None
 
     def _secret(self, key_id: str, purpose: str) -> bytes:

@@ -34,7 +34,7 @@ class OpenSession(Event):
     direction: Direction
     positives: Annotated[int, Field(ge=1, description="Questions answered yes after which it has ended")]
     sensitivity: Annotated[
-        Digits, Field(description="How far a person moves a question, in steps of which a row has 17179607041")
+        Digits, Field(description="How far a person moves a question, in steps: the q² of a row of the lattice")
     ]
     threshold_scale: Digits
     question_scale: Digits

@@ -26,6 +26,16 @@ STEP = UNIT**2
 """Steps for which a row counts; a weight is cut to whole steps."""
 
 
+def question_sensitivity(rows_per_person: int) -> int:
+    """Bound how far one person moves any question, in steps: Δ = m q².
+
+    A row adds from 0 to q² steps, and to a share from −τ q² to (1 − τ) q²: an interval of length q² that holds 0. So m
+    rows that are added, removed or replaced move it by m q² at most. docs/privacy.md, "Threshold sessions", has the
+    proof.
+    """
+    return rows_per_person * STEP
+
+
 class ShareKernel(CountsKernel):
     """The sum of the weights of rows, and their number, both in steps."""
 
@@ -66,11 +76,7 @@ class Question:
         return self.pace * pass_duration_s(self.kernel, self.dataset.manifest.row_capacity)
 
     def exceeds(self, sums: IntArray, noise: int, threshold_noise: int) -> bool:
-        """Return whether the noisy number reaches the noisy threshold.
-
-        A person moves `number` by at most one step times `STEP` for each of their rows: a weight lies in [0, STEP], and
-        of a share, a weight less a threshold of [0, STEP] in [-STEP, STEP].
-        """
+        """Return whether the noisy number reaches the noisy threshold: q + ν ≥ T + ρ, all of them whole steps."""
         found = _whole(sums)
         number = found[0] - self.threshold * (found[1] // STEP) if self.is_share else found[0] - self.threshold
         return (-number if self.is_below else number) + noise >= threshold_noise
@@ -91,7 +97,7 @@ def read_question(dataset: Dataset, opened: OpenSession, asked: QuestionRequest,
     RequestInvalid
     """
     if opened.direction == "any":
-        if asked.direction not in {"above", "below"}:
+        if asked.direction is None:
             raise RequestInvalid.at("/direction", "a question of this session says its direction: above or below")
         direction = asked.direction
     else:

@@ -1,6 +1,6 @@
 """Requests of threshold sessions."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -58,7 +58,7 @@ class QuestionRequest(BaseModel):
     weight: FeatureModel | None = None
     share: bool = False
     threshold: Annotated[float, Field(allow_inf_nan=False, ge=0, le=1e12)]
-    direction: Annotated[Direction | None, Field()] = None
+    direction: Literal["above", "below"] | None = None
 
 
 SESSION_EXAMPLE: dict[str, Any] = {"positives": 1, "direction": "above", "price": {"epsilon": 0.3}}

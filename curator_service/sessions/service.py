@@ -44,7 +44,7 @@ from curator_service.releases.response_time import ResponseTimer
 from curator_service.releases.submission import ATTEMPTS
 from curator_service.sessions import repository
 from curator_service.sessions.noise import seal, unseal
-from curator_service.sessions.questions import STEP, Question, read_question
+from curator_service.sessions.questions import STEP, Question, question_sensitivity, read_question
 from curator_service.sessions.repository import Session
 from curator_service.sessions.response_models import (
     AskedModel,
@@ -59,7 +59,6 @@ from curator_service.sessions.schemas import QuestionRequest, SessionRequest
 
 _ID_PATTERN = re.compile(r"ses_[0-9a-f]{24}")
 _LAPLACE = Distribution.DISCRETE_LAPLACE
-_ENDED = "it was closed, had its last positive answer, was opened before a cut or a restore, or its noise was lost"
 
 
 class SessionNotFound(Problem):
@@ -238,7 +237,7 @@ class SessionService:
                 question_scale=str(noise.question_scale),
             )
             receipt = ledger.record(head, opened, release.units)
-            sealed = seal(self.ledger.guard.keys, drawn, _about(receipt))
+            sealed = seal(self.ledger.guard.keys, drawn, receipt.entry_hash)
             session = Session(session_id, dataset.population, dataset.id, payer.principal_id, head.sequence)
             repository.insert_session(ledger.connection, session, sealed)
         return receipt
@@ -329,10 +328,9 @@ class SessionService:
         missing = self.permits.find_missing_visa(asking.analyst, dataset.name)
         if missing is not None:
             raise missing
-        if (said.snapshot, said.dataset) != (dataset.commitment, dataset.name):
-            raise _ended(asking.session, "a cut has given its dataset other rows")
-        if not self._is_open(asking.session, asking.opened):
-            raise _ended(asking.session, _ENDED)
+        is_same = (said.snapshot, said.dataset) == (dataset.commitment, dataset.name)
+        if not is_same or not self._is_open(asking.session, asking.opened):
+            raise _ended(asking.session)
         self.datasets.check_available(dataset)
 
     def _decide(self, ledger: Ledger, asking: "_Asking", sums: IntArray, drawn: int) -> Receipt:
@@ -350,7 +348,7 @@ class SessionService:
         kept = repository.find_noise(connection, session.id)
         noise = None if kept is None else unseal(self.ledger.guard.keys, kept, asking.opening.entry_hash)
         if state is None or noise is None:
-            raise _ended(session, _ENDED)
+            raise _ended(session)
         is_positive = question.exceeds(sums, drawn, noise)
         number = state.answered + 1
         repository.insert_question(connection, session.id, number, head.sequence, to_json(question.stated).decode())
@@ -558,7 +556,7 @@ class SessionService:
         with self.ledger.unit() as ledger:
             head = ledger.next(session.population)
             if ledger.find_session(head, session.id) is None:
-                raise _ended(session, _ENDED)
+                raise _ended(session)
             repository.forget_noise(ledger.connection, session.id)
             closed = CloseSession(
                 actor=by.id, time=timestamp(self.now()), session=session.id, holder=session.principal_id
@@ -599,7 +597,7 @@ def _plan(dataset: Dataset, asked: SessionRequest) -> SessionNoise:
         return plan_session(
             dataset.accountant,
             asked.price.price,
-            sensitivity=dataset.manifest.rows_per_person * STEP,
+            sensitivity=question_sensitivity(dataset.manifest.rows_per_person),
             positives=asked.positives,
             is_monotone=is_monotone,
         )
@@ -645,14 +643,10 @@ def _opened(entry: Entry[OpenSession], receipt: Receipt, population: Population)
     )
 
 
-def _about(receipt: Receipt) -> str:
-    """Return what the noise of a session is sealed for: the entry that opened it."""
-    return receipt.entry_hash
-
-
-def _ended(session: Session, reason: str) -> SessionEnded:
+def _ended(session: Session) -> SessionEnded:
     return SessionEnded(
-        f"The session {session.id!r} answers no more questions: {reason}. Nothing was asked; open another one."
+        f"The session {session.id!r} answers no more questions: it was closed, had its last positive answer, "
+        "was opened before a cut or a restore, or its noise was lost. Nothing was asked; open another one."
     )
 
 

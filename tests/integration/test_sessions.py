@@ -1,5 +1,8 @@
 """Threshold sessions: opened and charged whole, asked, ended; nothing about rows leaves but the answers."""
 
+import math
+from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +10,7 @@ import pytest
 from support import ROWS, Api, World, ZeroNoise, open_world, problem
 
 from curator_service.backup import write_backup
+from curator_service.privacy.samplers import Distribution
 
 SESSIONS = "/v1/datasets/cohort/sessions"
 ASKED: dict[str, Any] = {"positives": 2, "direction": "above", "price": {"epsilon": 0.1}}
@@ -81,6 +85,59 @@ def test_a_cut_ends_a_session_whether_rows_changed_or_not(both: World) -> None:
     problem(api.post(f"/v1/sessions/{opened['id']}/questions", json=question(1), key="r"), "session-ended", 409)
     assert api.get(f"/v1/sessions/{opened['id']}").json()["is_open"] is False
     assert both.curator.ledger.verify("town").ok
+
+
+class SetNoise:
+    """Noise that a test sets, and what was asked of it."""
+
+    def __init__(self) -> None:
+        self.next = 0
+        self.asked: list[tuple[Distribution, list[int]]] = []
+
+    def sample(self, distribution: Distribution, scales: Sequence[int]) -> list[int]:
+        self.asked.append((distribution, [*scales]))
+        return [self.next for _ in scales]
+
+
+@pytest.mark.parametrize(("direction", "positives"), [("above", 1), ("any", 7)])
+def test_every_draw_has_the_scale_that_was_charged(world: World, direction: str, positives: int) -> None:
+    """One for the threshold when a session is opened, and a fresh one for each question: what the entry states."""
+    world.noise = noise = SetNoise()
+    api = world.api()
+    opened = open_session(api, direction=direction, positives=positives)
+    laplace = Distribution.DISCRETE_LAPLACE
+    assert noise.asked == [(laplace, [int(opened["threshold_scale"])])]
+    for number in range(3):
+        direction_asked = "above" if direction == "any" else direction
+        ask(api, opened, f"q{number}", 10**6, direction=direction_asked)
+    assert noise.asked[1:] == 3 * [(laplace, [int(opened["question_scale"])])]
+    (stated,) = [entry for entry in world.entries() if entry["kind"] == "session"]
+    scales = [int(stated[name]) for name in ("threshold_scale", "question_scale")]
+    assert scales == [int(opened[name]) for name in ("threshold_scale", "question_scale")]
+    step = (2**17 - 1) ** 2
+    k = 1 if direction == "above" else 2
+    epsilon = Fraction(step, scales[0]) + Fraction(k * positives * step, scales[1])
+    assert epsilon <= Fraction(1, 10)
+    accountant = world.curator.datasets.list_all()[0].accountant
+    assert int(stated["units"]) == math.ceil(accountant.laplace(epsilon) * 10**12) == world.account().posted
+
+
+@pytest.mark.parametrize(("threshold_noise", "question_noise"), [(0, 0), (5, 0), (0, 5), (7, 7), (-3, 0), (0, -3)])
+@pytest.mark.parametrize("direction", ["above", "below"])
+def test_an_answer_is_yes_where_number_and_noise_reach_threshold_and_noise(
+    world: World, direction: str, threshold_noise: int, question_noise: int
+) -> None:
+    """Of 80 rows: a noise that is left out, or has the other sign, answers otherwise."""
+    step = (2**17 - 1) ** 2
+    world.noise = noise = SetNoise()
+    noise.next = threshold_noise * step
+    api = world.api()
+    opened = open_session(api, direction=direction, positives=50)
+    noise.next = question_noise * step
+    sign = 1 if direction == "above" else -1
+    edge = 80 + sign * (question_noise - threshold_noise)
+    assert ask(api, opened, "at", edge)["is_positive"] is True
+    assert ask(api, opened, "beyond", edge + sign)["is_positive"] is False
 
 
 def test_a_backup_has_no_noise(world: World, tmp_path: Path) -> None:
