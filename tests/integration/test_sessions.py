@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 from support import ROWS, Api, World, ZeroNoise, open_world, problem
+from test_versions import cut, register
 
 from curator_service.backup import write_backup
 from curator_service.privacy.samplers import Distribution
+from curator_service.sessions.service import SessionService
 
 SESSIONS = "/v1/datasets/cohort/sessions"
 ASKED: dict[str, Any] = {"positives": 2, "direction": "above", "price": {"epsilon": 0.1}}
@@ -138,6 +140,33 @@ def test_an_answer_is_yes_where_number_and_noise_reach_threshold_and_noise(
     edge = 80 + sign * (question_noise - threshold_noise)
     assert ask(api, opened, "at", edge)["is_positive"] is True
     assert ask(api, opened, "beyond", edge + sign)["is_positive"] is False
+
+
+def test_a_person_of_two_rows_moves_a_question_twice_as_far(world: World) -> None:
+    register(world, "visits")
+    asked = [world.api().post(f"/v1/datasets/{name}/sessions/quotes", json=ASKED) for name in ("visits", "cohort")]
+    of_two, of_one = (answer.json() for answer in asked)
+    assert int(of_two["sensitivity"]) == 2 * int(of_one["sensitivity"]) == 2 * (2**17 - 1) ** 2
+    assert int(of_two["question_scale"]) >= 2 * int(of_one["question_scale"]) - 2
+
+
+@pytest.mark.parametrize("end", ["a cut", "the last positive answer"])
+def test_the_chain_ends_a_session_whatever_a_first_look_says(
+    world: World, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    world.noise = ZeroNoise()
+    api = world.api()
+    opened = open_session(api, positives=1)
+    rows = world.sql("SELECT session_id, key_id, sealed FROM session_noise")
+    if end == "a cut":
+        cut(world)
+    else:
+        ask(api, opened, "last", 1)
+        world.sql(f"INSERT INTO session_noise VALUES {rows[0]!r}")
+    before = len(world.entries())
+    monkeypatch.setattr(SessionService, "_check_open", lambda *_: None)
+    problem(api.post(f"/v1/sessions/{opened['id']}/questions", json=question(1), key="more"), "session-ended", 409)
+    assert len(world.entries()) == before
 
 
 def test_a_backup_has_no_noise(world: World, tmp_path: Path) -> None:
