@@ -123,8 +123,13 @@ class Sessions(dict[str, OpenThresholds]):
             raise Unfounded("the entry answers a question of a session that is not open")
         if (number, positives) != (found.answered + 1, found.positives):
             raise Unfounded("the entry is not the next answer of its session")
-        found.answered, found.positives = number, positives + is_positive
-        if found.positives == found.positives_max:
+        self.reach(session, number, positives + is_positive)
+
+    def reach(self, session: str, answered: int, positives: int) -> None:
+        """Note how many answers an open session has given; the last positive one ends it."""
+        found = self[session]
+        found.answered, found.positives = answered, positives
+        if positives == found.positives_max:
             del self[session]
 
     def close(self, session: str) -> None:

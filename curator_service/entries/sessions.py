@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from curator_service.entries.account import Account, Charged, OpenThresholds
+from curator_service.entries.account import Account, Charged, OpenThresholds, Unfounded
 from curator_service.entries.amounts import PermitId
 from curator_service.entries.base import Event, Place, Units
 from curator_service.entries.rules import Asked
@@ -82,9 +82,19 @@ class AnswerQuestion(Event):
         account.sessions.answer(self.session, self.number, self.positives, is_positive=self.is_positive)
 
     def tell(self, told: Told) -> None:
-        """Tell how many answers the session has given; of one that was opened before what is read, nothing."""
-        if self.session in told.sessions:
-            told.sessions.answer(self.session, self.number, self.positives, is_positive=self.is_positive)
+        """Tell how many answers the session has given, up to this one; of one that is not known as open, nothing.
+
+        Raises
+        ------
+        Unfounded
+            If more are known.
+        """
+        found = told.sessions.get(self.session)
+        if found is None:
+            return
+        if self.number < found.answered:
+            raise Unfounded("the session has given more answers than this one")
+        told.sessions.reach(self.session, self.number, self.positives + self.is_positive)
 
 
 class CloseSession(Event):

@@ -72,6 +72,8 @@ FREQUENT_KINDS = ("charge", "reserve", "void", "derive")
 """Kinds of entries of which a chain has many: one or more for each release."""
 IS_RARE = " AND ".join(f'payload NOT LIKE \'%"kind":"{kind}"%\'' for kind in FREQUENT_KINDS)
 """Of entries of other kinds, as SQL: an index leads to them, however many lie between."""
+IS_ANSWER = 'payload LIKE \'%"kind":"answer"%\''
+"""Of these, answers of threshold sessions."""
 
 
 class LedgerEntryRow(Base):

@@ -31,6 +31,7 @@ from curator_service.identity.models import GrantRow
 from curator_service.kit.db import Connection, InsertIfAbsent, Statement
 from curator_service.ledger.chain.entries import StoredEntry
 from curator_service.ledger.models import (
+    IS_ANSWER,
     IS_RARE,
     SEAL_ID,
     LedgerEntryRow,
@@ -301,8 +302,21 @@ _FIND_HEAD = Statement(select(*_ENTRY).where(_OF_CHAIN).order_by(LedgerEntryRow.
 _HEAD_AND_SEAL = Statement(select(*_ENTRY, _SEALED).where(_OF_CHAIN).order_by(LedgerEntryRow.sequence.desc()).limit(1))
 _RARE = Statement(
     select(*_ENTRY)
-    .where(_OF_CHAIN, LedgerEntryRow.sequence > bindparam("after"), text(IS_RARE))
+    .where(_OF_CHAIN, LedgerEntryRow.sequence > bindparam("after"), text(IS_RARE), text(f"NOT {IS_ANSWER}"))
     .order_by(LedgerEntryRow.sequence)
+)
+_ANSWERS_BACK = Statement(
+    select(*_ENTRY)
+    .where(
+        _OF_CHAIN,
+        LedgerEntryRow.sequence > bindparam("after"),
+        LedgerEntryRow.sequence < bindparam("before"),
+        text(IS_RARE),
+        text(IS_ANSWER),
+        LedgerEntryRow.payload.like(bindparam("pattern")),
+    )
+    .order_by(LedgerEntryRow.sequence.desc())
+    .limit(1)
 )
 # Kinds stand first among an entry's members in no canonical order, so this reads the text; it is asked once in a while.
 _OF_KIND = Statement(
@@ -567,8 +581,21 @@ def iterate_entries(connection: Connection, population: str, *, after: int = BEF
 
 
 def iterate_rare(connection: Connection, population: str, *, after: int = BEFORE_ALL) -> list[StoredEntry]:
-    """Return every entry after a sequence that is about no amount, and some that say so falsely, in order."""
+    """Return every entry after a sequence that is about no amount, and some that say so falsely, in order.
+
+    Answers of threshold sessions are left out: see `iterate_answers_back`.
+    """
     return [StoredEntry(*row) for row in _RARE.all(connection, population=population, after=after)]
+
+
+def iterate_answers_back(
+    connection: Connection, population: str, session: str, *, after: int, before: int
+) -> Iterator[StoredEntry]:
+    """Yield the entries between two that say that they answer a session's question, the last one first."""
+    asked = {"population": population, "after": after, "pattern": f'%"session":"{session}"%'}
+    while (row := _ANSWERS_BACK.first(connection, **asked, before=before)) is not None:
+        yield StoredEntry(*row)
+        before = row[0]
 
 
 def iterate_kind(connection: Connection, population: str, kind: str, *, after: int = BEFORE_ALL) -> list[StoredEntry]:

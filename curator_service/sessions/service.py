@@ -344,7 +344,7 @@ class SessionService:
         self.datasets.check_current(connection, question.dataset)
         ledger.check_latest(question.dataset.registration, head, asking.payer, asking.release)
         # The chain alone says how many answers there were; the row, whose secret it is, only that it goes on.
-        state = ledger.find_session(head, session.id)
+        state = ledger.find_session(head, session.id, session.sequence)
         kept = repository.find_noise(connection, session.id)
         noise = None if kept is None else unseal(self.ledger.guard.keys, kept, asking.opening.entry_hash)
         if state is None or noise is None:
@@ -555,7 +555,7 @@ class SessionService:
     def _close(self, session: Session, by: Principal) -> Receipt:
         with self.ledger.unit() as ledger:
             head = ledger.next(session.population)
-            if ledger.find_session(head, session.id) is None:
+            if ledger.find_session(head, session.id, session.sequence) is None:
                 raise _ended(session)
             repository.forget_noise(ledger.connection, session.id)
             closed = CloseSession(

@@ -287,21 +287,67 @@ def test_an_error_while_a_chain_is_read_does_not_seal_the_curator(world: World) 
 
 def test_an_answer_is_as_much_work_whatever_was_asked_before(world: World) -> None:
     """Questions are free, so a session has any number of them."""
-    api = world.api()
+    api, works, read = world.api(), [], []
     opened = open_session(api)
-    trust, works = api.app.state.curator.ledger.guard.trust, []
-    holds, read = trust.holds, []
 
-    def count(receipt: Receipt) -> bool:
-        read.append(receipt)
-        return bool(holds(receipt))
+    def count_work(of: Api) -> None:
+        trust = of.app.state.curator.ledger.guard.trust
+        holds = trust.holds
 
-    trust.holds = count
+        def count(receipt: Receipt) -> bool:
+            read.append(receipt)
+            return bool(holds(receipt))
+
+        trust.holds = count
+
+    count_work(api)
     for i in range(30):
         read.clear()
         ask(api, opened, f"ask-{i}", NO)
         works.append(len(read))
     assert works[-1] <= works[2] + 2, works
+    another = world.api()
+    count_work(another)
+    for act in (lambda: open_session(another, "another", **SMALL), lambda: ask(another, opened, "there", NO)):
+        read.clear()
+        act()
+        assert len(read) <= works[0] + 8, len(read)
+
+
+def without_triggers(world: World, *acts: str) -> None:
+    found = [row[0] for row in world.sql("SELECT name FROM sqlite_master WHERE type = 'trigger'")]
+    world.sql("PRAGMA foreign_keys = OFF", *(f"DROP TRIGGER {name}" for name in found), *acts)
+
+
+def test_answers_that_are_gone_from_the_chain_are_not_given_again(world: World) -> None:
+    """Whoever may change the tables could take answers away, and have one more that is positive."""
+    world.noise = ZeroNoise()
+    api = world.api()
+    opened = open_session(api)
+    for key, threshold in (("first", NO), ("yes", YES), ("last", NO)):
+        ask(api, opened, key, threshold)
+    at = world.entries()[-1]["sequence"]
+    open_session(api, "after", **SMALL)
+    without_triggers(
+        world,
+        f"UPDATE ledger_entries SET payload = '{{}}' WHERE sequence IN ({at - 1}, {at})",
+        "DELETE FROM session_questions WHERE number > 1",
+    )
+    problem(send(api, opened, "more", YES), "ledger-unverified", 503)
+    assert world.curator.ledger.guard.reason()
+
+
+def test_answers_that_nobody_signed_count_for_nothing(world: World) -> None:
+    api = world.api()
+    opened = open_session(api)
+    ask(api, opened, "first", NO)
+    of_first = world.entries()[-1]["sequence"]
+    open_session(api, "after", **SMALL)
+    open_session(api, "head", **SMALL)
+    forged = f"""replace(replace((SELECT payload FROM ledger_entries WHERE sequence = {of_first}),
+        '"number":1', '"number":7'), '"sequence":{of_first}', '"sequence":{of_first + 1}')"""
+    without_triggers(world, f"UPDATE ledger_entries SET payload = {forged} WHERE sequence = {of_first + 1}")
+    assert ask(api, opened, "second", NO)["number"] == 2
 
 
 def test_a_quote_is_little_work_at_any_price() -> None:

@@ -332,9 +332,24 @@ class Ledger:
         self.trust.check_permit(self.connection, dataset, payer)
         self.trust.check_terms(dataset.population, payer, asked)
 
-    def find_session(self, head: Head, session: str) -> OpenThresholds | None:
-        """Return a threshold session as the chain tells of it before an entry, or None where it has ended."""
-        return self.trust.follow(self.connection, head).sessions.get(session)
+    def find_session(self, head: Head, session: str, opened_at: int) -> OpenThresholds | None:
+        """Return a threshold session as the chain tells of it before an entry, or None where it has ended.
+
+        The last attested answer says how many there were, so no other one is read.
+
+        Raises
+        ------
+        Contradiction
+            If it is not as many as are known already, or an entry cannot be read.
+        """
+        told, holds = self.trust.follow(self.connection, head), self.trust.holds
+        found = repository.iterate_answers_back(
+            self.connection, head.population, session, after=opened_at, before=head.sequence
+        )
+        last = next((stored for stored in found if is_attested(head.population, stored, holds)), None)
+        if last is not None:
+            _tell(told, last)
+        return told.sessions.get(session)
 
 
 def _payer(reservation: Reservation) -> Payer:
@@ -365,11 +380,15 @@ def read_told(connection: Connection, told: Told, holds: Holds, *, after: int = 
     # All of them, or none: a signature that cannot be checked now is asked for again, and no answer is counted twice.
     attested = [stored for stored in found if is_attested(told.population, stored, holds)]
     for stored in attested:
-        try:
-            Entry.read(from_json(stored.payload_text)).said.tell(told)
-        except (ValueError, KeyError, TypeError, Unfounded):
-            raise Contradiction(f"an entry of {told.population!r} cannot be read") from None
+        _tell(told, stored)
     return told
+
+
+def _tell(told: Told, stored: StoredEntry) -> None:
+    try:
+        Entry.read(from_json(stored.payload_text)).said.tell(told)
+    except (ValueError, KeyError, TypeError, Unfounded):
+        raise Contradiction(f"an entry of {told.population!r} cannot be read") from None
 
 
 @dataclass(slots=True)

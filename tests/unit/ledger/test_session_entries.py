@@ -101,6 +101,8 @@ def test_what_is_told_follows_the_chain_and_knows_nothing_of_what_was_not_read()
         Entry.read(PLACE | dict(said)).said.tell(told)
     found = told.sessions[SESSION]
     assert (found.answered, found.positives) == (2, 1)
+    with pytest.raises(Unfounded):
+        Entry.read(PLACE | dict(answer(1, "no"))).said.tell(told)
     Entry.read(PLACE | dict(DATASET)).said.tell(told)
     assert told.sessions == {}
     assert DIGEST in DATASET.values()
