@@ -45,6 +45,8 @@ from analyst_client.kinds.gram.two_steps import leaves_row_map, quote_steps
 from analyst_client.kinds.registry import read_quote
 from analyst_client.ledger.files import replace_file
 from analyst_client.ledger.memory import Memory, MemoryPlace
+from analyst_client.local.reports import Reports
+from analyst_client.local.surveys import Survey
 from analyst_client.planning.asking import check_price, price_for_half_widths
 from analyst_client.schema.accounts import Budget, Reservation
 from analyst_client.schema.administration import Held
@@ -778,6 +780,36 @@ class CuratorClient:
             error.idempotency_key = key
             raise
         return ThresholdSession(self._session, opened)
+
+    def survey_reports(self, survey: str) -> Reports:
+        """Return the reports that a survey has so far, to be estimated by `analyst_client.local`.
+
+        Parameters
+        ----------
+        survey : str
+            Its name.
+
+        Returns
+        -------
+        Reports
+            Read page after page; those that come meanwhile may be among them.
+
+        Raises
+        ------
+        ReportInvalidError
+            Where one is no report of the survey's question.
+        CuratorError
+            See `analyst_client.errors`.
+        """
+        path, after = f"/v1/surveys/{path_segment(survey)}", ""
+        found: list[dict[str, Any]] = []
+        question = Survey.read(self._session.ask("GET", path).body).question
+        while True:
+            page = self._session.ask("GET", f"{path}/reports", params={"after": after, "limit": "1000"}).body
+            found += page.each("reports", lambda fields: fields.members)
+            if not page.has("next"):
+                return Reports.collect(question, found)
+            after = page.text("next")
 
     def permits(self) -> tuple[Permit, ...]:
         """List the permits under which this token may have releases charged, the newest first."""

@@ -16,6 +16,7 @@
     ├── AnswerSpaceError           as many answers were stored for this analyst as may be
     ├── ReservationEndedError      the reservation is closed or its time is over
     ├── SessionEndedError          the threshold session answers no more questions
+    ├── SurveyError                no such survey, or it does not take the report
     ├── DatasetClosedError         the dataset takes no more requests
     ├── JobError                   a job did not go as asked: `job`
     │   ├── JobRunningError        it goes on after the time to wait
@@ -95,6 +96,7 @@ __all__ = [
     "ServiceUnavailableError",
     "SessionEndedError",
     "SessionNotFoundError",
+    "SurveyError",
     "TokenExpiryWarning",
     "TransportError",
     "UselessRequestError",
@@ -196,6 +198,10 @@ class ReservationEndedError(CuratorError):
 
 class SessionEndedError(CuratorError):
     """The threshold session answers no more questions; nothing of its price returns."""
+
+
+class SurveyError(CuratorError):
+    """There is no such survey, it has ended, or it does not take the report: its message says which."""
 
 
 class AnswerSpaceError(CuratorError):

@@ -9,5 +9,6 @@ from curator_service.permits.acts import acts as permits
 from curator_service.register.acts import acts as register
 from curator_service.releases.acts import acts as releases
 from curator_service.sessions.acts import acts as sessions
+from curator_service.surveys.acts import acts as surveys
 
-SLICES: tuple[Acts, ...] = (releases, sessions, datasets, ledger, approvals, permits, register, evidence)
+SLICES: tuple[Acts, ...] = (releases, sessions, datasets, ledger, approvals, permits, register, evidence, surveys)

@@ -42,6 +42,7 @@ from curator_service.releases.response_time import ResponseTimer
 from curator_service.releases.service import ReleaseService
 from curator_service.sessions.service import SessionService
 from curator_service.settings import Settings
+from curator_service.surveys.service import SurveyService
 
 S = TypeVar("S")
 THREADS = 40
@@ -69,6 +70,7 @@ class Curator:
     reservations: ReservationService
     sessions: SessionService
     evidence: EvidenceService
+    surveys: SurveyService
     requests: ConcurrencyLimiter
     rate: RateLimiter
     pages: RateLimiter
@@ -229,6 +231,13 @@ def make_curator(
             now=now,
         ),
         evidence=EvidenceService(database, ledger, releases, datasets, kinds),
+        surveys=SurveyService(
+            database,
+            register,
+            ledger.guard,
+            rate=RateLimiter(settings.requests_per_minute, "reports of one address"),
+            now=now,
+        ),
         requests=ConcurrencyLimiter(THREADS, "requests", retry_after_s=1),
         rate=RateLimiter(settings.requests_per_minute, "requests of one principal"),
         # Apart: whoever has somebody's token, or that one's session, keeps them from the other way in no longer.

@@ -14,6 +14,7 @@ from curator_service.identity.entries import PrincipalNamed, TokenIssued, TokenR
 from curator_service.identity.policy import Role
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.samplers import Distribution
+from curator_service.surveys.entries import SurveyClosed, SurveyOpened
 
 DIGEST = "0f" * 32
 MOMENT = "2026-03-01T12:00:00Z"
@@ -89,6 +90,8 @@ _EXAMPLES: list[Event] = [
     ProposalRejected(**BY, **CLOSED),
     ProposalWithdrawn(**BY, **CLOSED),
     ProposalExpired(**BY, **CLOSED),
+    SurveyOpened(**BY, survey="smoking", question_digest=DIGEST, participants="invited", reports_max=9),
+    SurveyClosed(**BY, survey="smoking"),
 ]
 EXAMPLES = {event.kind: event for event in _EXAMPLES}
 PLACE = {

@@ -17,6 +17,7 @@ from canaries import mark
 from patience import scaled
 from support import NUMBERS, Api, World, body, csv_text, make_rows, manifest_text, open_population, open_world
 
+from analyst_client.local import RandomizedResponse, survey_terms
 from curator_service.identity.policy import Role
 from curator_service.kit.clock import timestamp
 from curator_service.privacy.accountant import Price
@@ -30,10 +31,11 @@ PEOPLE: dict[str, tuple[Role, ...]] = {
 }
 """One of each role."""
 UNKNOWN, MALFORMED = "unknown", "malformed"
+SMOKING = RandomizedResponse({"smoker": ["no", "yes"]}, epsilon=1)
 NOBODY_KNOWS = {
     "dataset": "nothing", "population": "nowhere", "release": f"rel_{'0' * 24}", "job": f"job_{'0' * 24}",
     "reservation": f"res_{'0' * 24}", "session": f"ses_{'0' * 24}",
-    "permit": f"prm_{'0' * 24}", "proposal": f"prp_{'0' * 24}", "token": "0" * 16,
+    "survey": "unheard-of", "permit": f"prm_{'0' * 24}", "proposal": f"prp_{'0' * 24}", "token": "0" * 16,
 }  # fmt: skip
 _TERMS = {"purpose": "kidneys", "legal_basis": "consent"}
 
@@ -299,6 +301,17 @@ def _furnish(world: World) -> Guarded:
             curator.identity.revoke_token(token.id)
         return token.id
 
+    def survey() -> str:
+        terms = survey_terms(f"asked{next(counter)}", SMOKING, reports_max=9, participants="anyone")
+        assert api.post("/v1/surveys", json=terms, token=tokens["stella"]).status_code == 201
+        return str(terms["name"])
+
+    closed = survey()
+    assert api.post(f"/v1/surveys/{closed}/close", token=tokens["stella"]).status_code == 200
+    found.add("survey", "open", survey())
+    found.add("survey to close", "open", survey)
+    found.add("survey to close", "closed", closed)
+
     expired = [issue("ada", days=1) for _ in range(20)]
     found.add("token", "own", partial(issue, "audra"))
     found.add("token", "somebody else's", partial(issue, "cleo"))
@@ -308,6 +321,8 @@ def _furnish(world: World) -> Guarded:
     for kind, name in NOBODY_KNOWS.items():
         found.add(kind, UNKNOWN, name, exists=False)
         found.add(kind, MALFORMED, "No%20name%0A", exists=False)
+    for relation in (UNKNOWN, MALFORMED):
+        found.objects["survey to close"][relation] = found.objects["survey"][relation]
     for relation in ("closed", UNKNOWN, MALFORMED):
         found.objects["session to end"][relation] = found.objects["session"][relation]
     for relation in ("closed", "a job", UNKNOWN, MALFORMED):

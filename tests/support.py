@@ -473,16 +473,20 @@ def open_world(
         world.close()
 
 
-def client_of(world: World, who: str = "ada") -> CuratorClient:
-    """Return an analyst's client of this curator."""
-    api = world.api()
+def carry_to(api: Api) -> httpx.MockTransport:
+    """Return what carries a client's requests to this curator."""
 
     def answer(request: httpx.Request) -> httpx.Response:
         sent = dict(request.headers) | {"host": "curator.test"}
         got = api.request(request.method, str(request.url), token=None, headers=sent, content=request.content)
         return httpx.Response(got.status_code, headers=got.headers, content=got.content)
 
-    return CuratorClient("http://127.0.0.1", world.tokens[who], memory=None, transport=httpx.MockTransport(answer))
+    return httpx.MockTransport(answer)
+
+
+def client_of(world: World, who: str = "ada") -> CuratorClient:
+    """Return an analyst's client of this curator."""
+    return CuratorClient("http://127.0.0.1", world.tokens[who], memory=None, transport=carry_to(world.api()))
 
 
 def spent(client: CuratorClient) -> float:

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from analyst_client.admin.listing import Listing
 from analyst_client.admin.sending import Command, Named, Sender, segment
+from analyst_client.local.surveys import Invitations, Survey
 from analyst_client.schema.administration import Account, EndedPermit, Held, NewToken, Person, Seal, Token
 from analyst_client.schema.datasets import Dataset
 from analyst_client.schema.identity import Identity
@@ -365,6 +366,61 @@ class Acts(Sender):
         """List threshold sessions that are open; to an analyst, their own."""
         return self._list("Sessions", "/v1/sessions", "sessions", HeldSession.read)
 
+    def close_survey(self, survey: Named) -> Survey:
+        """End a survey; its reports stay.
+
+        Parameters
+        ----------
+        survey : Named
+            Name of a survey.
+
+        Returns
+        -------
+        Survey
+            A survey, and what protects whom in it.
+        """
+        return Survey.read(self._post(f"/v1/surveys/{segment(survey)}/close", {}))
+
+    def invite(self, survey: Named, *, after: int = 0, limit: int = 100) -> Invitations:
+        """Show invitations of a survey: give each to one person. Asked again, they are the same.
+
+        Parameters
+        ----------
+        survey : Named
+            Name of a survey.
+        after : int
+            Show what comes after this sequence.
+        limit : int
+            Largest number to show.
+
+        Returns
+        -------
+        Invitations
+            Invitations of a survey, from the first that was asked for on.
+        """
+        return Invitations.read(
+            self._post(f"/v1/surveys/{segment(survey)}/invitations", {"after": after, "limit": limit})
+        )
+
+    def list_surveys(self) -> Listing[Survey]:
+        """List the surveys."""
+        return self._list("Surveys", "/v1/surveys", "surveys", Survey.read)
+
+    def open_survey(self, terms: Mapping[str, Any]) -> Survey:
+        """Open a survey: collect reports of a question that people perturb themselves. No budget is charged.
+
+        Parameters
+        ----------
+        terms : Mapping[str, Any]
+            Its terms, as on the wire.
+
+        Returns
+        -------
+        Survey
+            A survey, and what protects whom in it.
+        """
+        return Survey.read(self._post("/v1/surveys", terms))
+
     def create_token(
         self,
         name: str,
@@ -473,6 +529,12 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "sessions list": Command("list_sessions", ()),
     "spending": Command("list_spending", ()),
+    "surveys close": Command(
+        "close_survey", ("survey",), consequence="It takes no more reports, and is not opened again"
+    ),
+    "surveys invite": Command("invite", ("survey",)),
+    "surveys list": Command("list_surveys", ()),
+    "surveys open": Command("open_survey", ()),
     "tokens create": Command("create_token", ("name",), options={"roles": "--role"}),
     "tokens list": Command("list_tokens", ()),
     "tokens revoke": Command("revoke_token", ("token_id",), consequence="A token that was revoked does not come back"),

@@ -56,6 +56,26 @@ class StaticToken:
         """Do nothing."""
 
 
+class Nobody:
+    """Credentials of whoever has none."""
+
+    def token(self) -> str:
+        """Return nothing: no header is sent."""
+        return ""
+
+    def renew(self, refused: str) -> bool:
+        """Say that there is none."""
+        del refused
+        return False
+
+    def hide(self, text: str) -> str:
+        """Return the text: nothing in it is secret."""
+        return text
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
 class BearerAuth(httpx.Auth):
     """Puts credentials on requests; what was refused is sent once more where they could be renewed.
 
@@ -70,7 +90,8 @@ class BearerAuth(httpx.Auth):
     def sync_auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         """Send with a token; the same body and key again after a renewal, which the curator charges once."""
         sent = self._credentials.token()
-        request.headers["Authorization"] = f"Bearer {sent}"
+        if sent:
+            request.headers["Authorization"] = f"Bearer {sent}"
         response = yield request
         if response.status_code == httpx.codes.UNAUTHORIZED and self._credentials.renew(sent):
             request.headers["Authorization"] = f"Bearer {self._credentials.token()}"

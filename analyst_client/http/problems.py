@@ -28,6 +28,7 @@ from analyst_client.errors import (
     ServiceUnavailableError,
     SessionEndedError,
     SessionNotFoundError,
+    SurveyError,
     TransportError,
 )
 from analyst_client.schema.amounts import Amount
@@ -59,6 +60,10 @@ CLASS_OF_SLUG: Mapping[str, type[CuratorError]] = {
     "reservation-not-found": ReservationNotFoundError,
     "session-not-found": SessionNotFoundError,
     "session-ended": SessionEndedError,
+    "survey-not-found": SurveyError,
+    "survey-exists": SurveyError,
+    "survey-ended": SurveyError,
+    "report-refused": SurveyError,
     "limit-conflict": ConflictError,
     "population-exists": ConflictError,
     "proposal-decided": ConflictError,

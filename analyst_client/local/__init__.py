@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from analyst_client.local.regression import linear_regression as linear_regression
     from analyst_client.local.reports import Reports as Reports
     from analyst_client.local.reports import read_reports as read_reports
+    from analyst_client.local.surveys import Survey as Survey
+    from analyst_client.local.surveys import find_survey as find_survey
+    from analyst_client.local.surveys import give_report as give_report
+    from analyst_client.local.surveys import survey_terms as survey_terms
     from analyst_client.local.vectors import GradientSampler as GradientSampler
     from analyst_client.local.vectors import LInfinitySampler as LInfinitySampler
     from analyst_client.local.vectors import MomentSampler as MomentSampler

@@ -46,6 +46,10 @@ class Action(StrEnum):
     REVOKE = "revoke token"
     READ_REGISTER = "read the register"
     SIGN_IN = "learn where to sign in"
+    COLLECT = "open a survey, invite, and close it"
+    READ_REPORTS = "read surveys and their reports"
+    READ_SURVEY = "read a survey's question"
+    ANSWER = "give a report"
 
 
 class Objects(StrEnum):
@@ -113,9 +117,13 @@ POLICY: dict[Action, dict[Role, Objects]] = {
     Action.REVOKE: {Role.PRIVACY_OFFICER: Objects.ALL, Role.OPERATOR: Objects.ALL},
     Action.READ_REGISTER: {Role.PRIVACY_OFFICER: Objects.ALL, Role.AUDITOR: Objects.ALL},
     Action.SIGN_IN: dict.fromkeys(Role, Objects.ALL),
+    Action.COLLECT: {Role.STEWARD: Objects.ALL, Role.PRIVACY_OFFICER: Objects.ALL},
+    Action.READ_REPORTS: dict.fromkeys(Role, Objects.ALL),
+    Action.READ_SURVEY: dict.fromkeys(Role, Objects.ALL),
+    Action.ANSWER: dict.fromkeys(Role, Objects.ALL),
 }
-PUBLIC = frozenset({Action.SIGN_IN})
-"""What anybody may do without authentication: whoever signs in has none yet."""
+PUBLIC = frozenset({Action.SIGN_IN, Action.READ_SURVEY, Action.ANSWER})
+"""What anybody may do without authentication: whoever signs in has none yet, and who answers a survey is not known."""
 READING = frozenset(
     {
         Action.READ_DATASET,
@@ -138,6 +146,8 @@ READING = frozenset(
         Action.READ_PRINCIPALS,
         Action.READ_REGISTER,
         Action.SIGN_IN,
+        Action.READ_REPORTS,
+        Action.READ_SURVEY,
     }
 )
 """What a token that may only look can do, where its roles allow it."""

@@ -1,4 +1,4 @@
-"""Threshold sessions: their opening, the encrypted noise of their thresholds, their questions, and keys of answers.
+"""Threshold sessions, with their noise, their questions and the keys of their answers; surveys and their reports.
 
 Revision ID: 0002
 Revises: 0001
@@ -13,11 +13,18 @@ branch_labels = None
 depends_on = None
 
 ROLE = "curator_service"
-RIGHTS = {"SELECT, INSERT": ("sessions", "session_questions"), "SELECT, INSERT, DELETE": ("session_noise",)}
+RIGHTS = {
+    "SELECT, INSERT": ("sessions", "session_questions", "survey_reports", "used_invitations"),
+    "SELECT, INSERT, UPDATE": ("surveys",),
+    "SELECT, INSERT, DELETE": ("session_noise",),
+}
 KEPT = {
     "sessions": ("UPDATE", "DELETE"),
     "session_questions": ("UPDATE", "DELETE"),
     "session_noise": ("UPDATE",),
+    "surveys": ("DELETE",),
+    "survey_reports": ("UPDATE", "DELETE"),
+    "used_invitations": ("UPDATE", "DELETE"),
 }
 """What nobody may do, whoever is the owner. The noise of a session that has ended is deleted."""
 KEY_IS_FIXED = (
@@ -61,6 +68,30 @@ def upgrade() -> None:
         sa.Column("question", sa.Text(), nullable=False),
         sa.ForeignKeyConstraint(["session_id"], ["sessions.id"], name=op.f("fk_session_questions_session_id_sessions")),
         sa.PrimaryKeyConstraint("session_id", "number", name=op.f("pk_session_questions")),
+    )
+    op.create_table(
+        "surveys",
+        sa.Column("name", sa.String(length=63), nullable=False),
+        sa.Column("sequence", sa.BigInteger(), nullable=False),
+        sa.Column("question", sa.Text(), nullable=False),
+        sa.Column("reports", sa.Integer(), nullable=False),
+        sa.Column("closed_at", sa.String(length=32), nullable=False),
+        sa.PrimaryKeyConstraint("name", name=op.f("pk_surveys")),
+    )
+    op.create_table(
+        "survey_reports",
+        sa.Column("survey", sa.String(length=63), nullable=False),
+        sa.Column("token", sa.String(length=32), nullable=False),
+        sa.Column("answer", sa.Text(), nullable=False),
+        sa.ForeignKeyConstraint(["survey"], ["surveys.name"], name=op.f("fk_survey_reports_survey_surveys")),
+        sa.PrimaryKeyConstraint("survey", "token", name=op.f("pk_survey_reports")),
+    )
+    op.create_table(
+        "used_invitations",
+        sa.Column("survey", sa.String(length=63), nullable=False),
+        sa.Column("number", sa.Integer(), autoincrement=False, nullable=False),
+        sa.ForeignKeyConstraint(["survey"], ["surveys.name"], name=op.f("fk_used_invitations_survey_surveys")),
+        sa.PrimaryKeyConstraint("survey", "number", name=op.f("pk_used_invitations")),
     )
     op.add_column("idempotency_keys", sa.Column("population", sa.String(length=63), nullable=True))
     op.add_column("idempotency_keys", sa.Column("sequence", sa.BigInteger(), nullable=True))

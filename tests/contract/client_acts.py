@@ -26,6 +26,8 @@ VALUES = {
     "ProposalAnswer": "Proposal",
     "ProposalDetailAnswer": "Proposal",
     "SealAnswer": "Seal",
+    "SurveyAnswer": "Survey",
+    "InvitationsAnswer": "Invitations",
     "TokenAnswer": "Token",
 }
 """The client's value of each answer."""
@@ -49,6 +51,7 @@ from typing import Any, Literal
 
 from analyst_client.admin.sending import Command, Named, Sender, segment
 from analyst_client.admin.listing import Listing
+from analyst_client.local.surveys import Invitations, Survey
 from analyst_client.schema.administration import Account, EndedPermit, Held, NewToken, Person, Seal, Token
 from analyst_client.schema.datasets import Dataset
 from analyst_client.schema.identity import Identity

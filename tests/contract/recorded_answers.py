@@ -16,6 +16,7 @@ from issuers import Documents, claims, providers, sign, visa
 from patience import scaled
 from support import ADMIN, COUNTED, ROWS, TERMS, CountingNoise, World, body, csv_text, manifest_text, open_world
 
+from analyst_client.local import RandomizedResponse, UnaryEncoding, survey_terms
 from curator_service.datasets.service import OtherPeople, RegistrationError
 from curator_service.ledger.chain.entries import Checkpoint, SignedCheckpoint
 from curator_service.ledger.trust.recovery import reconcile
@@ -150,6 +151,7 @@ def record_life(folder: Path) -> list[Recorded]:
         _wait_for_jobs(life)
         _hold(life)
         _ask_questions(life)
+        _survey(life)
         _set_limits(life)
         _identify(life)
         _spend_no_more(life)
@@ -339,6 +341,24 @@ def _ask_questions(life: _Recorder) -> None:
     life.send("ada", "delete", f"/v1/sessions/{opened}")
     life.send("ada", "post", f"/v1/sessions/{opened}/questions", question)
     life.send("ada", "get", f"/v1/sessions/ses_{'0' * 24}")
+
+
+def _survey(life: _Recorder) -> None:
+    """Let a survey be opened, answered, refused, read and closed."""
+    question = RandomizedResponse({"smoker": ["no", "yes"]}, epsilon=1)
+    at, report = "/v1/surveys/smoking", {"question": question.digest, "token": "0" * 32, "answer": 1}
+    for _ in range(2):
+        life.send("root", "post", "/v1/surveys", survey_terms("smoking", question, reports_max=2))
+    bits = UnaryEncoding({"ward": ["a", "b"]}, epsilon=1)
+    life.send("root", "post", "/v1/surveys", survey_terms("wards", bits, reports_max=2, participants="anyone"))
+    invited = life.send("root", "post", f"{at}/invitations", {}).json()["invitations"]
+    life.send("ada", "post", f"{at}/reports", report)
+    for token in ("0" * 32, "1" * 32):
+        life.send("ada", "post", f"{at}/reports", report | {"token": token, "invitation": invited[0]})
+    for path in ("/v1/surveys", at, f"{at}/reports", "/v1/surveys/other"):
+        life.send("ada", "get", path)
+    life.send("root", "post", f"{at}/close")
+    life.send("ada", "post", f"{at}/reports", report | {"token": "1" * 32, "invitation": invited[1]})
 
 
 def _set_limits(life: _Recorder) -> None:

@@ -28,6 +28,7 @@ from analyst_client.errors import (
     ServiceUnavailableError,
     SessionEndedError,
     SessionNotFoundError,
+    SurveyError,
 )
 from analyst_client.http.problems import CLASS_OF_SLUG
 
@@ -58,6 +59,10 @@ ERROR_OF_SLUG = [
     ("reservation-ended", 409, ReservationEndedError),
     ("session-not-found", 404, SessionNotFoundError),
     ("session-ended", 409, SessionEndedError),
+    ("survey-not-found", 404, SurveyError),
+    ("survey-exists", 409, SurveyError),
+    ("survey-ended", 409, SurveyError),
+    ("report-refused", 403, SurveyError),
     ("job-ended", 409, JobEndedError),
     ("second-admin-needed", 403, PermissionDeniedError),
     ("limit-conflict", 409, ConflictError),
@@ -163,7 +168,7 @@ def test_problem_without_a_type_goes_by_its_status() -> None:
 
 def test_every_error_derives_from_one_base() -> None:
     errors = [getattr(analyst_client.errors, name) for name in analyst_client.errors.__all__ if name.endswith("Error")]
-    assert len(errors) == 34
+    assert len(errors) == 35
     assert all(issubclass(error, CuratorError) for error in errors)
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curator_service.identity.policy import POLICY, READING, Action, Objects, Role, allowed_objects
+from curator_service.identity.policy import POLICY, PUBLIC, READING, Action, Objects, Role, allowed_objects
 from curator_service.identity.tokens import make_token, parse_token
 
 
@@ -23,10 +23,10 @@ def test_of_several_roles_the_widest_counts() -> None:
 
 
 def test_analysts_reach_granted_objects_alone() -> None:
-    """The curator's public keys, and where to sign in, aside: they are nobody's."""
+    """The curator's public keys, where to sign in, and surveys, aside: they are of nobody's row."""
     reached = {action: roles[Role.ANALYST] for action, roles in POLICY.items() if Role.ANALYST in roles}
-    assert reached.pop(Action.READ_KEYS) is Objects.ALL
-    assert reached.pop(Action.SIGN_IN) is Objects.ALL
+    for action in (Action.READ_KEYS, Action.SIGN_IN, Action.READ_SURVEY, Action.READ_REPORTS, Action.ANSWER):
+        assert reached.pop(action) is Objects.ALL
     assert set(reached.values()) == {Objects.GRANTED}
 
 
@@ -42,13 +42,14 @@ def test_only_privacy_officers_set_limits(role: Role) -> None:
 
 
 def test_an_auditor_only_looks() -> None:
-    assert {action for action, roles in POLICY.items() if Role.AUDITOR in roles} <= READING
+    assert {action for action, roles in POLICY.items() if Role.AUDITOR in roles} <= READING | PUBLIC
 
 
 def test_whoever_only_looks_moves_no_amount_and_decides_nothing() -> None:
     """`READING` is what a token may do that was made to look: nothing that spends, asks, decides or makes others."""
     acting = {Action.REQUEST_RELEASE, Action.RESERVE, Action.END_RESERVATION, Action.SET_LIMIT, Action.ASK_PERMIT}
-    assert set(Action) - READING == acting | {Action.WITHDRAW, Action.END_PERMIT, Action.ISSUE, Action.REVOKE}
+    acting |= {Action.WITHDRAW, Action.END_PERMIT, Action.ISSUE, Action.REVOKE, Action.COLLECT}
+    assert set(Action) - READING - PUBLIC == acting
 
 
 @pytest.mark.parametrize("role", list(Role))

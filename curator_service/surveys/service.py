@@ -1,0 +1,296 @@
+"""Surveys: opened and closed in the register; each report is checked for its form, and kept once."""
+
+import hmac
+import json
+import math
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from hashlib import sha256
+from http import HTTPStatus
+
+from pydantic_core import from_json
+
+from curator_service.entries.base import REGISTER, Entry
+from curator_service.identity.repository import Principal
+from curator_service.kit.clock import Clock, timestamp
+from curator_service.kit.db import Database
+from curator_service.kit.limiter import RateLimiter
+from curator_service.kit.problems import Problem, RequestInvalid
+from curator_service.ledger.repository import find_entry
+from curator_service.ledger.trust.guard import Guard, unverified
+from curator_service.register.service import Register
+from curator_service.surveys import repository
+from curator_service.surveys.entries import SurveyClosed, SurveyOpened
+from curator_service.surveys.repository import Stored
+from curator_service.surveys.response_models import (
+    GivenAnswer,
+    InvitationsAnswer,
+    LocalReport,
+    ReportsAnswer,
+    SurveyAnswer,
+)
+from curator_service.surveys.schemas import LocalQuestion, ReportRequest, SurveyRequest
+
+_INVITATION = re.compile(r"inv_([1-9][0-9]{0,6})_([0-9a-f]{32})")
+_PURPOSE = "surveys"
+
+
+class SurveyNotFound(Problem):
+    """No such survey."""
+
+    slug = "survey-not-found"
+    status = HTTPStatus.NOT_FOUND
+    title = "There is no such survey"
+
+
+class SurveyExists(Problem):
+    """The name of a survey is taken."""
+
+    slug = "survey-exists"
+    status = HTTPStatus.CONFLICT
+    title = "There is such a survey already"
+
+
+class SurveyEnded(Problem):
+    """The survey takes no more reports."""
+
+    slug = "survey-ended"
+    status = HTTPStatus.CONFLICT
+    title = "The survey takes no more reports"
+
+
+class ReportRefused(Problem):
+    """A report without a right to it."""
+
+    slug = "report-refused"
+    status = HTTPStatus.FORBIDDEN
+    title = "The report was not taken"
+
+
+@dataclass(frozen=True)
+class Survey:
+    """A survey as its entry states it, with its question."""
+
+    row: Stored
+    opened: Entry[SurveyOpened]
+    question: LocalQuestion
+
+
+class SurveyService:
+    """Surveys.
+
+    Parameters
+    ----------
+    rate : RateLimiter
+        Of reports, by the address that they come from.
+    now : callable
+        The clock.
+    """
+
+    def __init__(self, database: Database, register: Register, guard: Guard, *, rate: RateLimiter, now: Clock) -> None:
+        self.database = database
+        self.register = register
+        self.guard = guard
+        self.rate = rate
+        self.now = now
+
+    def open(self, asked: SurveyRequest, by: Principal) -> SurveyAnswer:
+        """Open a survey. Nothing is charged: no row of anybody is here.
+
+        Raises
+        ------
+        SurveyExists, LedgerUnverified, Unavailable
+        """
+        opened = SurveyOpened(
+            actor=by.id,
+            time=timestamp(self.now()),
+            survey=asked.name,
+            question_digest=asked.question.digest,
+            participants=asked.participants,
+            reports_max=asked.reports_max,
+            below=None if asked.below is None else str(asked.below),
+            bits=asked.bits,
+        )
+        with self.register.unit() as unit:
+            unit.act(opened)  # it locks the register, so that a name is taken once
+            if repository.find_survey(unit.connection, asked.name) is not None:
+                raise SurveyExists(f"{asked.name!r} is the name of a survey: take another one.")
+            sequence = unit.receipts[-1].signed.checkpoint.sequence
+            repository.insert_survey(unit.connection, asked.name, sequence, asked.question.text)
+        return self.get(asked.name)
+
+    def find(self, name: str) -> Survey:
+        """Return a survey as the register attests it; seal the curator where its row says something else.
+
+        Raises
+        ------
+        SurveyNotFound, LedgerUnverified
+        """
+        with self.database.read() as connection:
+            row = repository.find_survey(connection, name)
+        if row is None:
+            raise SurveyNotFound(f"{name!r} is no survey of this curator.")
+        return self._read(row)
+
+    def get(self, name: str) -> SurveyAnswer:
+        """Return a survey, with what protects whom in it; see `find`."""
+        return _answer(self.find(name))
+
+    def list_all(self) -> list[SurveyAnswer]:
+        """Return all surveys, by name."""
+        with self.database.read() as connection:
+            rows = repository.list_surveys(connection)
+        return [_answer(self._read(row)) for row in rows]
+
+    def _read(self, row: Stored) -> Survey:
+        with self.database.read() as connection:
+            stored = find_entry(connection, REGISTER, row.sequence)
+        if stored is not None:
+            self.guard.check_attested(REGISTER, stored)
+            entry = Entry.read(from_json(stored.payload_text))
+            question = LocalQuestion.model_validate(from_json(row.question))
+            said = entry.said
+            if isinstance(said, SurveyOpened) and (said.survey, said.question_digest) == (row.name, question.digest):
+                return Survey(row, entry, question)
+        self.guard.seal(f"the survey {row.name!r} is not what the register says of it")
+        raise unverified()
+
+    def list_invitations(self, name: str, *, after: int, count: int) -> InvitationsAnswer:
+        """Return invitations after the `after`-th. They follow from a key of the keys folder, and are stored nowhere.
+
+        Raises
+        ------
+        SurveyNotFound, RequestInvalid
+            If its reports need none.
+        """
+        survey = self.find(name)
+        if survey.opened.said.participants != "invited":
+            raise RequestInvalid.at("", "anybody may answer this survey: it has no invitations")
+        numbers = range(after + 1, min(after + count, survey.opened.said.reports_max) + 1)
+        return InvitationsAnswer.model_construct(
+            invitations=[f"inv_{number}_{self._code(survey, number)}" for number in numbers]
+        )
+
+    def give(self, name: str, report: ReportRequest, peer: str) -> GivenAnswer:
+        """Keep a report; the same one again changes nothing.
+
+        Raises
+        ------
+        SurveyNotFound, SurveyEnded, ReportRefused, RequestInvalid, TooManyRequests
+        """
+        self.rate.take(peer)
+        survey = self.find(name)
+        said = survey.opened.said
+        if report.question != said.question_digest:
+            raise RequestInvalid.at("/question", "it is the digest of another question than the survey's")
+        if not _fits(report.answer, said):
+            raise RequestInvalid.at("/answer", f"an answer is {_form(said)}")
+        number = self._number(survey, report.invitation) if said.participants == "invited" else 0
+        answer = json.dumps(report.answer)
+        with self.database.begin() as connection:
+            row = repository.lock_survey(connection, name)
+            known = repository.find_answer(connection, name, report.token)
+            if known is None:
+                if row.closed_at or row.reports >= said.reports_max:
+                    raise SurveyEnded("It was closed, or has as many reports as it may.")
+                if number and not repository.use_invitation(connection, name, number):
+                    raise ReportRefused("The invitation gave another report before: each gives one.")
+                repository.insert_report(connection, name, report.token, answer)
+            elif known != answer:
+                raise ReportRefused("A report with this token is here, with another answer.")
+        return GivenAnswer.model_construct(survey=name, token=report.token)
+
+    def list_reports(self, name: str, *, after: str, count: int) -> ReportsAnswer:
+        """Return a page of reports. Each is private by itself, whoever reads it."""
+        digest = self.find(name).opened.said.question_digest
+        with self.database.read() as connection:
+            page = repository.list_reports(connection, name, after=after, count=count + 1)
+        reports = [
+            LocalReport.model_construct(question=digest, token=token, answer=json.loads(answer))
+            for token, answer in page[:count]
+        ]
+        return ReportsAnswer.model_construct(reports=reports, next=reports[-1].token if len(page) > count else None)
+
+    def close(self, name: str, by: Principal) -> SurveyAnswer:
+        """End a survey; its reports stay.
+
+        Raises
+        ------
+        SurveyNotFound, SurveyEnded, LedgerUnverified, Unavailable
+        """
+        self.find(name)
+        moment = timestamp(self.now())
+        with self.register.unit() as unit:
+            unit.act(SurveyClosed(actor=by.id, time=moment, survey=name))
+            if not repository.close_survey(unit.connection, name, moment):
+                raise SurveyEnded("It was closed before.")
+        return self.get(name)
+
+    def _number(self, survey: Survey, invitation: str | None) -> int:
+        found = _INVITATION.fullmatch(invitation or "")
+        if found is not None:
+            number = int(found[1])
+            is_one = number <= survey.opened.said.reports_max
+            if hmac.compare_digest(found[2], self._code(survey, number)) and is_one:
+                return number
+        raise ReportRefused("A report of this survey needs an invitation to it, such as inv_7_…, and each gives one.")
+
+    def _code(self, survey: Survey, number: int) -> str:
+        secret = self.guard.keys.secret(survey.opened.place.key_id, _PURPOSE)
+        about = f"{survey.row.name}\n{survey.opened.place.sequence}\n{number}"
+        return hmac.new(secret, about.encode(), sha256).hexdigest()[:32]
+
+
+def _fits(answer: int | str, said: SurveyOpened) -> bool:
+    if said.below is not None:
+        return isinstance(answer, int) and answer < int(said.below)
+    return isinstance(answer, str) and len(answer) == said.bits
+
+
+def _form(said: SurveyOpened) -> str:
+    if said.below is not None:
+        return f"a whole number from 0 to below {said.below}"
+    return f"{said.bits} bits, as text"
+
+
+def _answer(survey: Survey) -> SurveyAnswer:
+    said = survey.opened.said
+    return SurveyAnswer.model_construct(
+        name=said.survey,
+        question=survey.question.text,
+        question_digest=said.question_digest,
+        participants=said.participants,
+        reports_max=said.reports_max,
+        reports=survey.row.reports,
+        is_open=not survey.row.closed_at and survey.row.reports < said.reports_max,
+        opened_at=said.time,
+        protection=describe_protection(survey.question, said.participants),
+    )
+
+
+def describe_protection(question: LocalQuestion, participants: str) -> list[str]:
+    """Say what protects whom in a survey, and what does not."""
+    odds = math.exp(float(Fraction(question.epsilon)))
+    unit = "a person's record" if question.protects == "person" else "a group's record, thus of each of its members"
+    protected = (
+        f"A report is ε = {question.epsilon} locally private for all of {unit}: whatever the record is, any report is "
+        f"at most {odds:.3g} times as likely as with another record. The noise was added before the report came here, "
+        "so this holds against the curator and every reader, too."
+    )
+    adding = (
+        "A person's ε adds up over reports, surveys, and what curators that hold their rows release. This curator does "
+        "not know who answers what: only the person can keep that sum."
+    )
+    known = (
+        "Each invitation gives one report. Kept are that it was used, and the report, with nothing that leads from one "
+        "to the other; whoever watches the curator's machine or network while a report comes may still connect them. "
+        "Whoever may read the invitations could answer in another's place."
+        if participants == "invited"
+        else "Anybody may answer, and as often as they like: it is not known of how many people the reports are."
+    )
+    false = (
+        f"False reports: k of n move an estimate by up to {(odds + 1) / (odds - 1):.3g} k/n of its range, and by more "
+        "under mechanisms of more than two answers. No report shows that it is false."
+    )
+    return [protected, adding, known, false]
