@@ -5,6 +5,7 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from http import HTTPStatus
 from typing import Any
 
@@ -75,6 +76,26 @@ class SessionEnded(Problem):
     slug = "session-ended"
     status = HTTPStatus.CONFLICT
     title = "The session has ended"
+
+
+@dataclass(frozen=True)
+class _Opening:
+    """A session that is to be opened under a key."""
+
+    dataset: Dataset
+    asked: SessionRequest
+    noise: SessionNoise
+    key: str
+
+    @property
+    def fingerprint(self) -> str:
+        """What the key stands for."""
+        return f"{digest(self.asked.model_dump(exclude_none=True), dataset=self.dataset.id)}:session"
+
+    @cached_property
+    def release(self) -> Asked:
+        """The session, as the rules of a permit see it."""
+        return Asked(KIND, self.dataset.name, self.noise.cost(self.dataset.accountant))
 
 
 @dataclass(frozen=True)
@@ -170,18 +191,15 @@ class SessionService:
         IdempotencyKeyMissing, IdempotencyKeyReused, RequestInvalid, BudgetExceeded, PermitNeeded, LedgerUnverified,
         TooManyRequests, Unavailable
         """
-        key, noise = check_key(key), _plan(dataset, asked)
-        cost = noise.cost(dataset.accountant)
-        release = Asked(KIND, dataset.name, cost)
-        fingerprint = f"{digest(asked.model_dump(exclude_none=True), dataset=dataset.id)}:session"
+        opening = _Opening(dataset, asked, _plan(dataset, asked), check_key(key))
         for _ in range(ATTEMPTS):
             with self.database.read() as connection:
-                known = find_key(connection, analyst.id, key)
+                known = find_key(connection, analyst.id, opening.key)
                 if known is not None:
-                    return self._replay_opening(connection, known, fingerprint, analyst.id)
+                    return self._replay_opening(connection, known, opening.fingerprint, analyst.id)
                 population = find_population(connection, dataset.population)
                 assert population is not None
-                use = self.permits.choose(connection, analyst, dataset, asked.project, release)
+                use = self.permits.choose(connection, analyst, dataset, asked.project, opening.release)
                 if isinstance(use, Problem):
                     raise use
                 payer = Payer(analyst.id, use.permit, use.project)
@@ -189,11 +207,11 @@ class SessionService:
             if population.sealed or self.ledger.guard.degraded_reason:
                 raise unverified()
             self.datasets.check_available(dataset)
-            if cost > room.left:
-                raise session_exceeded(cost, population, room)
-            drawn = self._draw(noise.threshold_scale)  # of no data, and outside of the lock
+            if opening.release.units > room.left:
+                raise session_exceeded(opening.release.units, population, room)
+            drawn = self._draw(opening.noise.threshold_scale)  # of no data, and outside of the lock
             try:
-                receipt = self._charge(dataset, asked, noise, payer, release, fingerprint, key, drawn)
+                receipt = self._charge(opening, payer, drawn)
             except Refused:
                 continue
             except DATABASE_ERRORS as error:
@@ -204,24 +222,15 @@ class SessionService:
             return _opened(Entry.read(from_json(receipt.payload_text)), receipt, population)
         raise Unavailable("Too many requests decide about this account at once. Nothing was charged; send it again.")
 
-    def _charge(
-        self,
-        dataset: Dataset,
-        asked: SessionRequest,
-        noise: SessionNoise,
-        payer: Payer,
-        release: Asked,
-        fingerprint: str,
-        key: str,
-        drawn: int,
-    ) -> Receipt:
+    def _charge(self, opening: _Opening, payer: Payer, drawn: int) -> Receipt:
         """Charge a session, write its entry and keep its noise, in one unit of work."""
+        dataset, noise, release = opening.dataset, opening.noise, opening.release
         moment, session_id = timestamp(self.now()), new_id("ses_")
         with self.ledger.unit() as ledger:
-            if not self.claims.claim(ledger.connection, payer.principal_id, key, fingerprint):
+            if not self.claims.claim(ledger.connection, payer.principal_id, opening.key, opening.fingerprint):
                 raise Refused
             head = ledger.charge(dataset.population, dataset.id, release.units, payer, moment)
-            answer_key(ledger.connection, payer.principal_id, key, dataset.population, head.sequence)
+            answer_key(ledger.connection, payer.principal_id, opening.key, dataset.population, head.sequence)
             self.datasets.check_current(ledger.connection, dataset)
             ledger.check_latest(dataset.registration, head, payer, release)
             opened = OpenSession(
@@ -230,7 +239,7 @@ class SessionService:
                 session=session_id,
                 dataset=dataset.name,
                 snapshot=dataset.commitment,
-                direction=asked.direction,
+                direction=opening.asked.direction,
                 positives=noise.positives,
                 sensitivity=str(noise.sensitivity),
                 threshold_scale=str(noise.threshold_scale),
