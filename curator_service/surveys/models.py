@@ -5,6 +5,9 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from curator_service.kit.db import Base
 
+_BY_KEY = {"sqlite_with_rowid": False}
+"""Rows lie by their keys, and not in the order in which they came."""
+
 
 class SurveyRow(Base):
     """A survey: the place of its entry in the register, which says all but the question's text."""
@@ -22,6 +25,7 @@ class SurveyReportRow(Base):
     """A report, as it was given: nothing of its time or origin."""
 
     __tablename__ = "survey_reports"
+    __table_args__ = (_BY_KEY,)
 
     survey: Mapped[str] = mapped_column(ForeignKey("surveys.name"), primary_key=True)
     token: Mapped[str] = mapped_column(String(32), primary_key=True)
@@ -32,6 +36,7 @@ class UsedInvitationRow(Base):
     """An invitation that came with a report."""
 
     __tablename__ = "used_invitations"
+    __table_args__ = (_BY_KEY,)
 
     survey: Mapped[str] = mapped_column(ForeignKey("surveys.name"), primary_key=True)
     number: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)

@@ -16,7 +16,8 @@ from curator_service.identity.repository import Principal
 from curator_service.kit.clock import Clock, timestamp
 from curator_service.kit.db import Database
 from curator_service.kit.limiter import RateLimiter
-from curator_service.kit.problems import Problem, RequestInvalid
+from curator_service.kit.problems import Problem, RequestInvalid, Unavailable
+from curator_service.ledger.chain.signing import SigningError
 from curator_service.ledger.repository import find_entry
 from curator_service.ledger.trust.guard import Guard, unverified
 from curator_service.register.service import Register
@@ -237,7 +238,10 @@ class SurveyService:
         raise ReportRefused("A report of this survey needs an invitation to it, such as inv_7_…, and each gives one.")
 
     def _code(self, survey: Survey, number: int) -> str:
-        secret = self.guard.keys.secret(survey.opened.place.key_id, _PURPOSE)
+        try:
+            secret = self.guard.keys.secret(survey.opened.place.key_id, _PURPOSE)
+        except SigningError:
+            raise Unavailable("The key that the survey's invitations follow from is not here: put it back.") from None
         about = f"{survey.row.name}\n{survey.opened.place.sequence}\n{number}"
         return hmac.new(secret, about.encode(), sha256).hexdigest()[:32]
 
@@ -283,9 +287,9 @@ def describe_protection(question: LocalQuestion, participants: str) -> list[str]
         "not know who answers what: only the person can keep that sum."
     )
     known = (
-        "Each invitation gives one report. Kept are that it was used, and the report, with nothing that leads from one "
-        "to the other; whoever watches the curator's machine or network while a report comes may still connect them. "
-        "Whoever may read the invitations could answer in another's place."
+        "Each invitation gives one report. That it was used, and the report, are kept apart, without a time. Whoever "
+        "has the files of the curator's database, or watches its machine or network, may still connect them: then the "
+        "noise alone protects. Whoever may read the invitations could answer in another's place."
         if participants == "invited"
         else "Anybody may answer, and as often as they like: it is not known of how many people the reports are."
     )

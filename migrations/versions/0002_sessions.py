@@ -85,6 +85,7 @@ def upgrade() -> None:
         sa.Column("answer", sa.Text(), nullable=False),
         sa.ForeignKeyConstraint(["survey"], ["surveys.name"], name=op.f("fk_survey_reports_survey_surveys")),
         sa.PrimaryKeyConstraint("survey", "token", name=op.f("pk_survey_reports")),
+        sqlite_with_rowid=False,
     )
     op.create_table(
         "used_invitations",
@@ -92,6 +93,7 @@ def upgrade() -> None:
         sa.Column("number", sa.Integer(), autoincrement=False, nullable=False),
         sa.ForeignKeyConstraint(["survey"], ["surveys.name"], name=op.f("fk_used_invitations_survey_surveys")),
         sa.PrimaryKeyConstraint("survey", "number", name=op.f("pk_used_invitations")),
+        sqlite_with_rowid=False,
     )
     op.add_column("idempotency_keys", sa.Column("population", sa.String(length=63), nullable=True))
     op.add_column("idempotency_keys", sa.Column("sequence", sa.BigInteger(), nullable=True))

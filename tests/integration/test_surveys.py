@@ -1,6 +1,7 @@
 """Surveys: a question goes out, each report comes in once, nothing leads to who gave it, and nothing is charged."""
 
 import json
+import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -109,13 +110,27 @@ def test_an_invitation_gives_one_report_of_its_own_survey(place: Place) -> None:
 
 
 def test_nothing_leads_from_a_report_to_its_invitation(place: Place) -> None:
-    """What is stored of either does not hold the other, nor a time."""
+    """What is stored of either does not hold the other, nor a time; the embedded database keeps no order of rows."""
     place.open()
-    invitation = place.admin.invite("smoking", limit=1).invitations[0]
-    report = SMOKING.report("yes")
-    assert send(place, "smoking", report, invitation).status_code == 201
-    assert place.world.sql("SELECT * FROM survey_reports") == [("smoking", report["token"], str(report["answer"]))]
-    assert place.world.sql("SELECT * FROM used_invitations") == [("smoking", 1)]
+    invitations = place.admin.invite("smoking", limit=9).invitations
+    reports = [SMOKING.report("yes") for _ in invitations]
+    for report, invitation in [*zip(reports, invitations, strict=True)][::-1]:
+        assert send(place, "smoking", report, invitation).status_code == 201
+    stored = sorted(("smoking", report["token"], str(report["answer"])) for report in reports)
+    assert sorted(place.world.sql("SELECT * FROM survey_reports")) == stored
+    assert sorted(place.world.sql("SELECT * FROM used_invitations")) == [("smoking", i) for i in range(1, 10)]
+    if place.world.curator.database.is_sqlite:
+        assert place.world.sql("SELECT * FROM survey_reports") == stored
+        with pytest.raises(sqlite3.OperationalError, match="rowid"):
+            place.world.sql("SELECT rowid FROM used_invitations")
+
+
+def test_invitations_of_a_key_that_is_not_here_are_refused_and_not_in_error(place: Place) -> None:
+    place.open()
+    (invitation,) = place.admin.invite("smoking", limit=1).invitations
+    for path in place.world.settings.keys_folder.glob("*.pem"):
+        path.rename(path.with_suffix(".away"))
+    problem(send(place, "smoking", SMOKING.report("no"), invitation), "busy", 503)
 
 
 def test_anybody_may_answer_where_the_survey_says_so_and_it_warns(place: Place) -> None:
