@@ -742,7 +742,8 @@ class CuratorClient:
         dataset : str
             Name of the dataset.
         positives : int
-            Questions answered yes after which the session ends. Questions answered no are without number.
+            Questions answered yes after which the session ends. Questions answered no cost nothing. Of an account that
+            is not ``pure``, c sessions of one at ε/√c, one after another, cost the same and have less noise.
         epsilon : float
             Pure ε of the whole session.
         direction : {"above", "below", "any"}

@@ -130,3 +130,26 @@ def test_other_prices_are_refused(price: Price) -> None:
 def test_noise_is_fine_enough() -> None:
     with pytest.raises(PlanError, match="outside of what is drawn"):
         plan_session(PURE, Price(epsilon=1.0), sensitivity=SCALE_MIN // 8, positives=1, is_monotone=True)
+
+
+def spread(noise: SessionNoise) -> float:
+    """Return a number that is proportional to the standard deviation of ν − ρ."""
+    return math.hypot(noise.threshold_scale, noise.question_scale)
+
+
+@pytest.mark.parametrize(
+    ("accountant", "positives", "is_monotone", "ratio"),
+    [("gdp", 2, True, 1.04), ("gdp", 10, True, 1.5), ("gdp", 10, False, 1.84), ("zcdp", 10, True, 1.5),
+     ("pure", 10, True, 0.474)],
+)  # fmt: skip
+def test_sessions_of_one_positive_answer_each_have_less_noise_where_charges_add_up_in_squares(
+    accountant: str, positives: int, is_monotone: bool, ratio: float
+) -> None:
+    """As docs/privacy.md says: one after another, at ε/√c each, they cost no more; under `pure` it is ε/c."""
+    of = ACCOUNTANTS[accountant]
+    given = {"sensitivity": 10**10, "is_monotone": is_monotone}
+    whole = plan_session(of, Price(epsilon=0.3), positives=positives, **given)  # type: ignore[arg-type]
+    parts = positives if accountant == "pure" else math.sqrt(positives)
+    one = plan_session(of, Price(epsilon=0.3 * (1 - 2e-3) / parts), positives=1, **given)  # type: ignore[arg-type]
+    assert positives * one.cost(of) <= whole.cost(of)
+    assert spread(whole) / spread(one) == pytest.approx(ratio, rel=0.01)
