@@ -35,7 +35,17 @@ SPEED = [
     "library",
     "pages",
 ]
-ACCURACY = ["demo_fit", "coverage", "calibration", "prediction", "sites", "posterior", "planning", "sizes"]
+ACCURACY = [
+    "demo_fit",
+    "coverage",
+    "calibration",
+    "prediction",
+    "sites",
+    "posterior",
+    "planning",
+    "sizes",
+    "thresholds",
+]
 WITH_ROWS = {"bounds": "--data", "copies": "--uci", "figures": "--data", "logistic": "--data", "weights": "--data"}
 """The option for sets of rows of those that measure more with them."""
 OF_ROWS = ("norms", "recipes", "row_maps", "uci")
