@@ -1,7 +1,7 @@
 """Estimates with intervals, as a table for a terminal, a notebook and a data frame."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -86,6 +86,10 @@ class EstimateTable(Displayable):
             if estimate.label == wanted:
                 return estimate
         raise KeyError(f"no estimate {wanted!r}; labels are {', '.join(self.heads)}")
+
+    def __iter__(self) -> Iterator[Estimate]:
+        """Yield the estimates."""
+        return iter(self.estimates)
 
     def __len__(self) -> int:
         """Return how many estimates there are."""

@@ -245,6 +245,8 @@ def _condition(value: object, declared: Mapping[str, Column]) -> Column:
 
 def _weight(value: object, declared: Mapping[str, Column]) -> Column:
     column = read_column(value, declared)
+    if column.is_truth:  # a row counts where it is true
+        column = read_column({"subtract": [1, {"not": [value]}]}, declared)
     is_number = column.is_number and column.upper - column.lower >= TINY
     if not is_number or column.lower < 0 or column.upper > 1:
         raise ExpressionError(

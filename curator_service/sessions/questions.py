@@ -109,7 +109,7 @@ def read_question(dataset: Dataset, opened: OpenSession, asked: QuestionRequest,
             raise RequestInvalid.at("/share", rule)
         direction = opened.direction
     if asked.share and asked.weight is None:
-        raise RequestInvalid.at("/weight", "a share is that of a weight, such as a condition as a number")
+        raise RequestInvalid.at("/weight", "a share is that of a weight: a condition, or a number within 0 and 1")
     if asked.share and asked.threshold > 1:
         raise RequestInvalid.at("/threshold", "the threshold of a share is within 0 and 1")
     selection = read_selection(asked.where, asked.weight, dataset.manifest.by_name)

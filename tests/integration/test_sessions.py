@@ -239,3 +239,18 @@ def test_a_share_is_that_of_the_rows_of_its_condition(world: World) -> None:
             api, opened, f"q{number}", mean + offset, share=True, weight=weight, where=where, direction=direction
         )
         assert told["is_positive"] is holds, (offset, direction)
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_condition_is_a_weight_of_1_or_0(world: World, times: int) -> None:
+    """So the share of rows in which something holds is asked for as such."""
+    world.noise = ZeroNoise()
+    api = world.api()
+    opened = open_session(api, direction="any")
+    high = {"greater": ["kappa", 3]}
+    share = sum(float(row["kappa"]) > 3 for row in ROWS) / len(ROWS)
+    weight = high if times == 1 else {"and": [high] * times}
+    asked = {"weight": weight, "share": True, "direction": "above"}
+    found = [ask(api, opened, f"q{i}", share + more, **asked) for i, more in enumerate((0.01, -0.01))]
+    assert [one["is_positive"] for one in found] == [False, True]
+    assert set(found[0]["question"]["weight"]) == {"subtract"}
