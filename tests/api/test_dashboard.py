@@ -896,6 +896,16 @@ class TestThresholdSessions:
             (address,) = [html.unescape(one) for one in re.findall(r'rel="next" href="([^"]+)"', page)] or [""]
         assert seen == ["500", "501", "502", "503", "504"]
 
+    def test_one_whose_permit_ended_says_so(self, officers: World) -> None:
+        address, olga = self.open(officers), Person(officers, "olga")
+        assert "no question is answered" not in olga.get(address).text
+        officers.end_grant("ada", next(d.id for d in officers.curator.datasets.list_all() if d.name == "cohort"))
+        asked = officers.api("ada").post(
+            f"/v1{address.removeprefix('/admin')}/questions", json={"threshold": 5}, key="q"
+        )
+        assert asked.status_code in {403, 404}
+        assert "ended: no question is answered under it" in text_of(olga.get(address).text)
+
     @pytest.mark.parametrize("end", ["a yes", "the holder", "an officer", "a cut", "lost noise"])
     def test_one_that_ended_says_why(self, officers: World, end: str) -> None:
         address = self.open(officers, *((1, 1) if end == "a yes" else (500,)))

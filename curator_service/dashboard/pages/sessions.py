@@ -8,10 +8,12 @@ from fastapi import APIRouter, Response
 from curator_service.dashboard import repository
 from curator_service.dashboard.page import PageContext, add_form, list_faults, page
 from curator_service.dashboard.pages.ledger import list_names
+from curator_service.dashboard.pages.parts import moment_of, state_of
 from curator_service.datasets.repository import find_dataset_by_id
 from curator_service.identity.policy import Action, Objects
 from curator_service.kinds.features import read_column
 from curator_service.kit.problems import Problem
+from curator_service.permits.service import PermitService
 from curator_service.privacy.design import Column
 from curator_service.privacy.expressions.text import write_number
 from curator_service.sessions.acts import close_session
@@ -64,7 +66,8 @@ def show_session(context: PageContext, session_id: str) -> Response:
 
 
 def _show(context: PageContext, session_id: str, problem: Problem | None = None) -> Response:
-    sessions, start = context.get(SessionService), context.count("start", 0, 2**31)
+    sessions, permits = context.get(SessionService), context.get(PermitService)
+    start = context.count("start", 0, 2**31)
     session = sessions.find_for(session_id, context.principal, Action.READ_RESERVATION)
     shown = sessions.get(session, after=start, count=QUESTIONS)
     with context.services.database.read() as connection:
@@ -76,6 +79,7 @@ def _show(context: PageContext, session_id: str, problem: Problem | None = None)
         shown=shown,
         accountant=dataset.accountant.name,
         opening=session.sequence,
+        permit_is="" if shown.permit is None else state_of(permits.get_permit(shown.permit), moment_of(context)),
         end=None if shown.is_open else _find_end(context, session, shown),
         questions=[(one, describe_question(one.question, dataset.manifest.by_name)) for one in shown.questions],
         start=start,
