@@ -22,10 +22,11 @@ from curator_service.sessions.questions import STEP
 def _environment() -> Environment:
     made = make_environment(__package__)
     made.filters["json"] = partial(json.dumps, ensure_ascii=False)
-    made.globals |= {"words": words, "CURATOR": CURATOR, "OPERATOR": OPERATOR, "number_up": number_up, "STEP": STEP}
+    made.globals |= {"words": words, "CURATOR": CURATOR, "OPERATOR": OPERATOR, "number_up": number_up}
     made.globals |= {"describe_spent": describe_spent, "guess": _guess, "amounts_of": _list_amounts}
     made.globals |= {"columns_of": _columns, "bound": _bound, "verify_command": verify_command}
     made.globals |= {"entries_in_force": _in_force, "datasets_of": _datasets, "is_alone": _is_alone}
+    made.globals |= {"in_rows": lambda scale: f"{int(scale) / STEP:.4g}"}
     made.globals |= {"rules_of": lambda says: read_rules(says.get("rules")).values()}
     return made
 

@@ -84,6 +84,7 @@ def _show(context: PageContext, session_id: str, problem: Problem | None = None)
         questions=[(one, describe_question(one.question, dataset.manifest.by_name)) for one in shown.questions],
         start=start,
         page_size=QUESTIONS,
+        found=shown.answered,
         faults=[] if problem is None else list_faults(problem),
     )
 
