@@ -61,7 +61,7 @@ from analyst_client.schema.sessions import OpenedSession, SessionTerms
 from analyst_client.schema.wire import Fields, parse_json
 from analyst_client.terms.expression import Expression
 from analyst_client.terms.formulas import Model, ReadModel, needs_bounds, place_knots
-from analyst_client.thresholds import ThresholdSession, session_body
+from analyst_client.thresholds import ModelWatch, ThresholdSession, session_body
 
 if TYPE_CHECKING:
     from analyst_client.planning.refining import RefinementQuote
@@ -811,6 +811,45 @@ class CuratorClient:
             if not page.has("next"):
                 return Reports.collect(question, found)
             after = page.text("next")
+
+    def watch_model(
+        self,
+        name: str,
+        dataset: str,
+        questions: Mapping[str, str | Expression],
+        threshold: float,
+        *,
+        epsilon: float,
+        direction: str = "above",
+        project: str | None = None,
+    ) -> ModelWatch:
+        """Return a watch that asks the same questions of each version of a dataset; nothing is charged yet.
+
+        Parameters
+        ----------
+        name : str
+            Name of the watch. One name has one list of questions and one price.
+        dataset : str
+            Name of the dataset.
+        questions : mapping of str to str or Expression
+            Conditions by name, fixed before the first answer; see `analyst_client.thresholds.missed`. Of each version
+            they are asked in order, until at least `threshold` rows meet one.
+        threshold : float
+            In rows.
+        epsilon : float
+            Pure ε of the session that each version costs.
+        direction : {"above", "any"}
+            ``"any"`` where people are replaced.
+        project : str, optional
+            Label under which it is charged.
+
+        Returns
+        -------
+        ModelWatch
+            Its `price` states the cost of a number of versions, and its `run` watches the present version.
+        """
+        terms: dict[str, Any] = {"epsilon": epsilon, "direction": direction, "project": project}
+        return ModelWatch(self, name, dataset, questions, threshold, **terms)
 
     def permits(self) -> tuple[Permit, ...]:
         """List the permits under which this token may have releases charged, the newest first."""

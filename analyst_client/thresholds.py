@@ -1,13 +1,18 @@
 """Threshold sessions: many yes-or-no questions, paid when the session is opened."""
 
+import hashlib
+import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Self
 
+from analyst_client.display.model import number, percent, ratio
 from analyst_client.errors import CuratorError, ReceiptInvalidError, SessionEndedError
 from analyst_client.http.session import Session, path_segment
 from analyst_client.schema.requests import as_json, choose_key, selection_members
 from analyst_client.schema.sessions import OpenedSession, QuestionAnswer, SessionHistory
 from analyst_client.terms.expression import Expression, as_expression, col
+from analyst_client.terms.python import read_condition
 
 Condition = str | Expression
 
@@ -118,6 +123,7 @@ class ThresholdSession:
         bound: float,
         threshold: float,
         intercept: float = 0.0,
+        where: Condition | None = None,
         **question: Any,
     ) -> bool:
         """Ask if at least so many rows are further from a linear prediction than a bound.
@@ -125,14 +131,14 @@ class ThresholdSession:
         Parameters
         ----------
         target : str or Expression
-            A column, or what is computed of some: the number that is predicted.
         coefficients : mapping of str to float
-            Of each feature, in raw units, as a fit has them.
         bound : float
-            In units of the target.
+            As for `missed`.
         threshold : float
             In rows.
         intercept : float
+        where : str or Expression, optional
+            A condition; only rows in which it holds are looked at.
         **question
             As for `ask`.
 
@@ -140,11 +146,10 @@ class ThresholdSession:
         -------
         bool
         """
-        predicted = as_expression(float(intercept))
-        for name, value in coefficients.items():
-            predicted = predicted + float(value) * col(name)
-        residual = (col(target) if isinstance(target, str) else target) - predicted
-        return self.above(threshold, where=abs(residual) > float(bound), **question)
+        far = missed(target, coefficients, bound=bound, intercept=intercept)
+        if where is not None:
+            far = far & (read_condition(where) if isinstance(where, str) else where)
+        return self.above(threshold, where=far, **question)
 
     def screen(self, questions: Mapping[str, Condition], threshold: float) -> tuple[str, ...]:
         """Ask of each condition if at least so many rows meet it, in order, until the session ends.
@@ -174,6 +179,101 @@ class ThresholdSession:
             self._session.ask("DELETE", f"/v1/sessions/{path_segment(self.opened.id)}")
         except SessionEndedError:
             return
+
+
+def missed(target: Condition, coefficients: Mapping[str, float], *, bound: float, intercept: float = 0.0) -> Expression:
+    """Return the condition that a row is further from a linear prediction than a bound.
+
+    Parameters
+    ----------
+    target : str or Expression
+        A column, or what is computed of some: the number that is predicted.
+    coefficients : mapping of str to float
+        Of each feature, in raw units, as a fit has them.
+    bound : float
+        In units of the target.
+    intercept : float
+
+    Returns
+    -------
+    Expression
+    """
+    predicted = as_expression(float(intercept))
+    for name, value in coefficients.items():
+        predicted = predicted + float(value) * col(name)
+    residual = (col(target) if isinstance(target, str) else target) - predicted
+    return abs(residual) > float(bound)
+
+
+@dataclass(frozen=True)
+class WatchedVersion:
+    """Answers about one version of a dataset.
+
+    Attributes
+    ----------
+    version : int
+    snapshot, session : str
+        Commitment to its rows, and id of the session.
+    answers : dict of str to bool
+        By the question's name, in order, up to the first that was answered yes.
+    """
+
+    version: int
+    snapshot: str
+    session: str
+    answers: dict[str, bool]
+
+
+class ModelWatch:
+    """Questions that are asked once of each version of a dataset; see `CuratorClient.watch_model`.
+
+    Attributes
+    ----------
+    history : list of WatchedVersion
+        Versions that this object has watched.
+    """
+
+    def __init__(
+        self, curator: Any, name: str, dataset: str, questions: Mapping[str, Condition], threshold: float, **terms: Any
+    ) -> None:
+        self._curator, self._name, self._dataset, self._terms = curator, name, dataset, {"positives": 1, **terms}
+        self._questions, self._threshold = dict(questions), threshold
+        self.history: list[WatchedVersion] = []
+
+    def price(self, versions: int = 1) -> str:
+        """State the price of one version and of so many, beside what is left of the budget; this is free."""
+        asked = {name: value for name, value in self._terms.items() if name != "project"}
+        terms, budget = self._curator.threshold_terms(self._dataset, **asked), self._curator.budget(self._dataset)
+        units = terms.cost.units, versions * terms.cost.units, budget.remaining.units
+        each, whole, left = (percent(ratio(one, budget.limit.units)) for one in units)
+        alone = number(terms.pure_epsilon)
+        return f"{each} of the budget for each version (epsilon {alone} alone), {whole} for {versions}; {left} is left"
+
+    def run(self) -> list[WatchedVersion]:
+        """Watch the present version, and return the history; a version that was watched costs nothing again.
+
+        Keys of requests follow from the watch's name and the version. So another process gets the same session and the
+        same answers. Other questions or another price under one name are refused. A cut between the first two requests
+        of a run is the one exception: the new version may then be charged again by another process.
+
+        Raises
+        ------
+        CuratorError
+        """
+        found = self._curator.dataset(self._dataset)
+        if all(one.snapshot != found.snapshot for one in self.history):
+            whole = json.dumps([self._name, self._dataset, found.snapshot])
+            key = f"watch-{hashlib.sha256(whole.encode()).hexdigest()[:40]}"
+            session = self._curator.threshold_session(self._dataset, idempotency_key=key, **self._terms)
+            answers: dict[str, bool] = {}
+            for place, (name, where) in enumerate(self._questions.items()):
+                answers[name] = session.above(self._threshold, where=where, idempotency_key=f"{key}-{place}")
+                if answers[name]:
+                    break
+            session.close()
+            snapshot = session.opened.receipt["snapshot"]
+            self.history.append(WatchedVersion(found.version, snapshot, session.opened.id, answers))
+        return self.history
 
 
 def session_body(positives: int, direction: str, epsilon: float, project: str | None) -> bytes:

@@ -152,7 +152,7 @@ def make_curator(
         clock.judge,
     )
     approvals = ApprovalService(database, ledger, identity.find_doubt, now)
-    permits = PermitService(database, ledger, approvals, now, clock.judge, settings.visas)
+    permits = PermitService(database, ledger, approvals, now, clock.judge, kinds.names, settings.visas)
     identity.has_approved_for = permits.has_approved_for
     datasets = DatasetService(database, ledger, storage, now, schedule=settings.cuts, kinds=kinds.names)
     ledger.guard.inspection.checks.append(datasets.find_fault)

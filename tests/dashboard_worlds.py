@@ -76,6 +76,34 @@ def furnish(world: World) -> None:
     reserved = {"price": {"mu": 0.1}, "expires_in_s": 86400, "project": "kidney-2027"}
     held = world.api("ada").post("/v1/datasets/cohort/reservations", json=reserved, key="held")
     assert held.status_code == 201, held.text
+    ask_of_wards(world)
+
+
+def ask_of_wards(world: World) -> None:
+    """Let a session be open on a dataset of which a level is markup, with questions about it."""
+    columns = [
+        ("age", "numeric", "complete", (50.0, 100.0), "years"),
+        ("ward", "categorical", "complete", ("a", MARKUP), None),
+    ]
+    rows = [{"age": "70", "ward": ward} for ward in 30 * ("a", MARKUP)]
+    world.grant("ada", world.register("wards", "town", rows, columns=columns))
+    api, asked = world.api("ada"), {"positives": 40, "direction": "any", "price": {"epsilon": 0.05}}
+    opened = api.post("/v1/datasets/wards/sessions", json=asked, key="wards")
+    assert opened.status_code == 201, opened.text
+    share = {"share": True, "weight": {"divide": ["age", 100]}, "threshold": 0.5, "direction": "below"}
+    for key, question in {
+        "count": {"where": {"in": ["ward", [MARKUP]]}, "threshold": 20, "direction": "above"},
+        "share": {"where": {"not": [{"in": ["ward", [MARKUP]]}]}, **share},
+        "all": {"threshold": 1e6, "direction": "above"},
+    }.items():
+        answer = api.post(f"/v1/sessions/{opened.json()['id']}/questions", json=question, key=key)
+        assert answer.status_code == 201, answer.text
+
+
+def session_of(world: World) -> str:
+    """Return the id of that session."""
+    (found,) = world.sql("SELECT id FROM sessions")
+    return str(found[0])
 
 
 @contextmanager

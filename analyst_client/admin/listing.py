@@ -17,6 +17,7 @@ from analyst_client.ledger.keys import CuratorKey
 from analyst_client.schema.administration import Account, Held, Person, Spent, Token
 from analyst_client.schema.datasets import Dataset
 from analyst_client.schema.permits import Permit, Proposal
+from analyst_client.schema.sessions import HeldSession
 
 T = TypeVar("T")
 _DANGEROUS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
@@ -136,6 +137,18 @@ def _of_held(item: Held) -> dict[str, Inline]:
         "dataset": untrusted(item.dataset),
         "held ε": number(item.remaining.epsilon),
         "until": item.expires_at or "it is done",
+    }
+
+
+@make_row.register
+def _of_session(item: HeldSession) -> dict[str, Inline]:
+    return {
+        "id": item.id,
+        "holder": untrusted(item.holder),
+        "dataset": untrusted(item.dataset),
+        "yes left": f"{item.positives_left:,}",
+        "answered": f"{item.answered:,}",
+        "ε": number(item.cost.epsilon),
     }
 
 

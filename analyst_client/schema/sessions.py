@@ -160,38 +160,42 @@ class AskedQuestion(Readable):
 
 
 @dataclass(frozen=True)
-class SessionHistory(SessionTerms):
-    """A threshold session with the questions that it answered.
+class HeldSession(SessionTerms):
+    """A threshold session without its questions.
 
     Attributes
     ----------
+    id, created_at : str
     holder : str
-    is_open : bool
+    project : str or None
+    permit : str or None
+        The permit that pays; None where nobody needs one.
+    answered : int
+        Questions answered so far.
     positives_left : int
-    questions : tuple of AskedQuestion
-    next : int or None
-        Number after which the next page begins.
     """
 
     id: str
     created_at: str
     holder: str
     project: str | None
-    is_open: bool
+    permit: str | None
+    answered: int
     positives_left: int
-    questions: tuple[AskedQuestion, ...]
-    next: int | None
 
 
 @dataclass(frozen=True)
-class HeldSession(Readable):
-    """A threshold session that is open, and whose it is."""
+class SessionHistory(HeldSession):
+    """A threshold session with the questions that it answered.
 
-    id: str
-    dataset: str
-    population: str
-    holder: str
-    direction: str
-    positives: int
-    created_at: str
-    project: str | None = None
+    Attributes
+    ----------
+    is_open : bool
+    questions : tuple of AskedQuestion
+    next : int or None
+        Number after which the next page begins.
+    """
+
+    is_open: bool
+    questions: tuple[AskedQuestion, ...]
+    next: int | None

@@ -35,6 +35,7 @@ from curator_service.datasets.parts import RowsUnreadable
 from curator_service.datasets.reidentification import SubjectKey
 from curator_service.datasets.reidentification import change_key as encrypt_again
 from curator_service.datasets.subjects import Presence, find_person, identify_rows, names_columns, tells_persons_apart
+from curator_service.entries.sessions import KIND
 
 app = typer.Typer(no_args_is_help=True)
 _Out = Annotated[Path | None, typer.Option("--out", dir_okay=False, help="Write a file instead.")]
@@ -119,7 +120,8 @@ def answer(
         else:
             holdings = read_holdings(curator)
             records = {d.name: describe_dataset(d, holdings) for d in access.datasets}
-            page = render_officer_page(access, records, {kind.name: kind.words.title for kind in curator.kinds})
+            titles = {kind.name: kind.words.title for kind in curator.kinds} | {KIND: "answers of threshold sessions"}
+            page = render_officer_page(access, records, titles)
     write(page, out, is_private=True)
 
 

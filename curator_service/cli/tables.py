@@ -233,7 +233,7 @@ COLUMNS: Mapping[str, Columns] = {
         "UTC": _minute,
         "kind": _member("kind"),
         "who": lambda one, names: names.get(one["actor"], one["actor"]),
-        "what": _member("dataset"),
+        "what": lambda one, _: one.get("dataset") or one.get("session"),
         "amount": lambda one, _: f"{int(one['units']) / UNITS_PER_ONE:.5g}" if int(one["units"]) else "",
         "ε": lambda one, _: one["viewed"] if int(one["units"]) else "",
     },

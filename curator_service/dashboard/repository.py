@@ -13,7 +13,7 @@ from curator_service.kit.db import Connection, InsertIfAbsent, Statement
 from curator_service.ledger.chain.entries import StoredEntry
 from curator_service.ledger.models import FREQUENT_KINDS, IS_RARE, LedgerEntryRow, SpendingRow
 
-_SELECTIVE = ("dataset_id", "permit", "actor", "time", "kind")
+_SELECTIVE = ("session", "dataset_id", "permit", "actor", "time", "kind")
 """Members by which entries are looked for, those that fewest entries share first."""
 NEEDLES = len(_SELECTIVE)
 WINDOW = 50_000

@@ -22,7 +22,7 @@ from curator_service.entries.amounts import Answered, Charge, Derive
 from curator_service.entries.base import Entry, Event
 from curator_service.entries.recovery import Reconcile
 from curator_service.entries.rows import Dataset as DatasetEntry
-from curator_service.entries.sessions import KIND, OpenSession
+from curator_service.entries.sessions import KIND, AnswerQuestion, OpenSession
 from curator_service.kit.clock import timestamp
 from curator_service.kit.db import Connection
 from curator_service.ledger.chain.entries import StoredEntry
@@ -30,7 +30,7 @@ from curator_service.ledger.repository import Population, list_populations
 from curator_service.ledger.service import LedgerService
 from curator_service.privacy.guessing import Limits
 
-_OfRows = DatasetEntry | Answered | OpenSession | Reconcile
+_OfRows = DatasetEntry | Answered | OpenSession | AnswerQuestion | Reconcile
 
 
 class AccessError(ValueError):
@@ -48,7 +48,8 @@ class Answer:
     dataset : str
     kind : str
     is_free : bool
-        Cut out of one that was charged before: it told nothing new.
+        Cut out of one that was charged before: it told nothing new. Or of a threshold session whose first answer counts
+        as charged.
     concerns : bool
         Whether it was made of rows that hold, or may have held, the person.
     """
@@ -230,7 +231,7 @@ def _read_chain(ledger: LedgerService, connection: Connection, population: Popul
         said = entry.said
         if isinstance(said, Charge):  # the mechanism of every charge ever would take memory
             said = said.model_copy(update={"mechanism": ()})
-        if isinstance(said, DatasetEntry | Answered | OpenSession | Reconcile):
+        if isinstance(said, _OfRows):
             entries.append(Entry(entry.place, said))
 
     found = ledger.verify_within(connection, population.name, watch=watch)
@@ -255,7 +256,14 @@ def _expose(population: Population, entries: list[Entry[_OfRows]], absent: Colle
     # Names stay taken; were one given to two datasets by a damaged database, neither would be certain.
     owners = {(one.said.dataset, one.said.dataset_id) for one in entries if isinstance(one.said, DatasetEntry)}
     doubtful = {name for name, dataset_id in owners if dataset_id not in absent}
-    first = next((one for one in entries if not isinstance(one.said, Reconcile) and one.said.dataset in doubtful), None)
+    sessions = {one.said.session: one.said.dataset for one in entries if isinstance(one.said, OpenSession)}
+
+    def dataset_of(said: DatasetEntry | Answered | OpenSession | AnswerQuestion) -> str:
+        return sessions[said.session] if isinstance(said, AnswerQuestion) else said.dataset
+
+    first = next(
+        (one for one in entries if not isinstance(one.said, Reconcile) and dataset_of(one.said) in doubtful), None
+    )
     since = population.sequence + 1 if first is None else first.place.sequence
     lost = sum(
         int(one.place.units) for one in entries if isinstance(one.said, Reconcile) and one.place.sequence < since
@@ -266,13 +274,13 @@ def _expose(population: Population, entries: list[Entry[_OfRows]], absent: Colle
         Answer(
             sequence=one.place.sequence,
             time=one.said.time,
-            dataset=one.said.dataset,
-            kind=KIND if isinstance(one.said, OpenSession) else one.said.release_kind,
-            is_free=isinstance(one.said, Derive),
-            concerns=one.said.dataset in doubtful,
+            dataset=dataset_of(one.said),
+            kind=KIND if isinstance(one.said, AnswerQuestion) else one.said.release_kind,
+            is_free=one.said.number > 1 if isinstance(one.said, AnswerQuestion) else isinstance(one.said, Derive),
+            concerns=dataset_of(one.said) in doubtful,
         )
         for one in entries
-        if isinstance(one.said, Answered | OpenSession) and one.place.sequence > since
+        if isinstance(one.said, Answered | AnswerQuestion) and one.place.sequence > since
     )
     spent = population.posted - int(first.place.posted) + population.pending + lost
     return Exposure(population, since, first.said.time, spent, population.pending, lost, answers)

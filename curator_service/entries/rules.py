@@ -1,5 +1,6 @@
 """Rules of a permit, beside its people, datasets, limit and end. A rule is a class, and declaring it registers it."""
 
+import json
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar
@@ -79,7 +80,7 @@ class Kinds(Rule[Annotated[list[Name], Field(min_length=1, max_length=100)]]):
     """Releases of some kinds alone are charged."""
 
     name = "kinds"
-    meaning = "Kinds of release that may be bought, with commas between"
+    meaning = "Kinds of release that may be bought, with commas between; threshold for threshold sessions"
 
     @classmethod
     def of_text(cls, text: str) -> Self:
@@ -112,6 +113,17 @@ def read_rules(stated: Mapping[str, Any] | None) -> dict[str, Rule[Any]]:
     if unknown:
         raise ValueError(f"there is no rule {min(unknown)!r}; rules are {', '.join(sorted(RULES))}")
     return {name: _read(RULES[name], value) for name, value in (stated or {}).items()}
+
+
+def describe_rules(stated: Mapping[str, Any] | None) -> dict[str, str]:
+    """Return rules as texts for people, by their names: of a row, which may be from a curator that has other rules."""
+    described = {}
+    for name, value in (stated or {}).items():
+        try:
+            described[name] = read_rules({name: value})[name].text
+        except ValueError:
+            described[name] = f"not known here: {json.dumps(value, ensure_ascii=False)}"
+    return described
 
 
 def _read(kind: type[Rule[Any]], value: Any) -> Rule[Any]:

@@ -15,6 +15,7 @@ from curator_service.ledger.repository import Population
 from curator_service.ledger.schemas import describe_spent
 from curator_service.privacy.accountant import PURE
 from curator_service.privacy.guessing import best_guess, number_up, percent_up
+from curator_service.sessions.questions import STEP
 
 
 @cache
@@ -25,6 +26,7 @@ def _environment() -> Environment:
     made.globals |= {"describe_spent": describe_spent, "guess": _guess, "amounts_of": _list_amounts}
     made.globals |= {"columns_of": _columns, "bound": _bound, "verify_command": verify_command}
     made.globals |= {"entries_in_force": _in_force, "datasets_of": _datasets, "is_alone": _is_alone}
+    made.globals |= {"in_rows": lambda scale: f"{int(scale) / STEP:.4g}"}
     made.globals |= {"rules_of": lambda says: read_rules(says.get("rules")).values()}
     return made
 
@@ -95,7 +97,8 @@ def verify_command(evidence: Evidence) -> str:
     """Return the command that verifies every signed file of a pack."""
     permit = " permit/*.json" if evidence.permit is not None else ""
     if evidence.is_of_permit:
-        return f"curator-verify --key keys.json{permit}{' releases/*/*.json' if evidence.releases else ''}"
+        sessions = " sessions/*/*.json" if evidence.sessions else ""
+        return f"curator-verify --key keys.json{permit}{' releases/*/*.json' if evidence.releases else ''}{sessions}"
     source = " source/receipt.json" if evidence.releases[0].source else ""
     answer = " answer.json" if evidence.has_answers else ""
     return f"curator-verify --key keys.json receipt.json{answer}{source}{permit}"

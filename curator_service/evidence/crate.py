@@ -12,12 +12,12 @@ from typing import Any
 
 from curator_service.datasets.catalogue import Catalogue, Organisation
 from curator_service.datasets.repository import Dataset
-from curator_service.evidence.facts import CURATOR, OPERATOR, Entry, Evidence, ReleaseFacts
+from curator_service.evidence.facts import CURATOR, OPERATOR, Entry, Evidence, ReleaseFacts, SessionFacts
 
 METADATA = "ro-crate-metadata.json"
 _SCHEMA = "http://schema.org/"
 _SHP = "https://w3id.org/shp#"
-_COMPLETED, _POTENTIAL = f"{_SCHEMA}CompletedActionStatus", f"{_SCHEMA}PotentialActionStatus"
+_COMPLETED, _ACTIVE, _POTENTIAL = (f"{_SCHEMA}{state}ActionStatus" for state in ("Completed", "Active", "Potential"))
 _OF_SCHEMA = (
     "AssessAction CreateAction CreativeWork Dataset DigitalDocument Organization Person Project SoftwareApplication "
     "about actionStatus additionalType agent author conditionsOfAccess datePublished description email "
@@ -54,6 +54,7 @@ def render_crate(evidence: Evidence, files: Mapping[str, str]) -> dict[str, Any]
         What each file of the pack is, by its path; the metadata's own is not among them.
     """
     actions = [action for release in evidence.releases for action in _actions(evidence, release)]
+    actions += [action for session in evidence.sessions for action in _session_actions(evidence, session)]
     actions += _sign_offs(evidence)
     controller = _controller(evidence.datasets)
     licence, terms = _licence(evidence.datasets)
@@ -121,26 +122,47 @@ def _actions(evidence: Evidence, release: ReleaseFacts) -> list[_Entity]:
         "endTime": release.entry.time,
         "actionStatus": _COMPLETED,
     }
+    return [made, *_checks(release.id, release.entry.time)]
+
+
+def _session_actions(evidence: Evidence, session: SessionFacts) -> list[_Entity]:
+    """Return the questions of a session as one action, and what checked it before an answer left."""
+    says, last = session.opened.says, (session.closed or (session.answers or [session.opened])[-1]).time
+    made: _Entity = {
+        "@id": f"#{session.id}",
+        "@type": "CreateAction",
+        "name": f"Threshold session {session.id}: {len(session.answers)} questions answered",
+        "agent": _ref(_person(says["actor"])),
+        "instrument": _ref(_SOFTWARE),
+        "object": [_ref(f"#dataset-{says['dataset']}"), _ref(_PERMIT)],
+        "result": [_ref(path) for path in session.list_files(has_answers=evidence.has_answers)],
+        **({"actionStatus": _ACTIVE} if session.is_open else {"endTime": last, "actionStatus": _COMPLETED}),
+    }
+    return [made, *_checks(session.id, session.opened.time)]
+
+
+def _checks(made: str, time: str) -> list[_Entity]:
+    """Return the disclosure checks of a release or session."""
     checked: _Entity = {
-        "@id": f"#disclosure-{release.id}",
+        "@id": f"#disclosure-{made}",
         "@type": "AssessAction",
         "additionalType": _ref(f"{_SHP}DisclosureCheck"),
         "name": "Differentially private noise added, and charged within the budget, before the answer left: done",
         "description": "What this answers of statistical disclosure control, and what it does not, is in check.html.",
         "agent": _ref(_SOFTWARE),
-        "object": [_ref(_ROOT), _ref(made["@id"])],
-        "endTime": release.entry.time,
+        "object": [_ref(_ROOT), _ref(f"#{made}")],
+        "endTime": time,
         "actionStatus": _COMPLETED,
     }
     judged: _Entity = {
-        "@id": f"#disclosure-by-person-{release.id}",
+        "@id": f"#disclosure-by-person-{made}",
         "@type": "AssessAction",
         "additionalType": _ref(f"{_SHP}DisclosureCheck"),
         "name": "Disclosure check by a person: none is recorded by the curator",
-        "object": [_ref(_ROOT), _ref(made["@id"])],
+        "object": [_ref(_ROOT), _ref(f"#{made}")],
         "actionStatus": _POTENTIAL,
     }
-    return [made, checked, judged]
+    return [checked, judged]
 
 
 def _sign_offs(evidence: Evidence) -> list[_Entity]:
@@ -172,6 +194,7 @@ def _sign_off(entry: Entry) -> _Entity:
 def _people(evidence: Evidence) -> list[_Entity]:
     members = {} if evidence.permit is None else evidence.permit.people
     actors = [release.entry.says["actor"] for release in evidence.releases]
+    actors += [session.opened.says["actor"] for session in evidence.sessions]
     if evidence.permit is not None:
         actors += [who for entry in evidence.permit.entries for who in (entry.says["actor"], entry.says["approved_by"])]
     found = sorted({*actors, *members} - {CURATOR}, key=lambda who: (_name(evidence, who), who))

@@ -156,7 +156,9 @@ def _unit(evidence: Evidence) -> str:
 
 def _describe(evidence: Evidence) -> str:
     if evidence.is_of_permit:
-        return f"{len(evidence.releases)} answers under one permit, each of noisy sums over rows."
+        count = len(evidence.sessions)
+        sessions = f" {count} threshold sessions, of questions answered with yes or no." if count else ""
+        return f"{len(evidence.releases)} answers under one permit, each of noisy sums over rows.{sessions}"
     (release,) = evidence.releases
     return f"One answer of the kind {release.kind}, about {', '.join(release.columns)}."
 
@@ -168,10 +170,9 @@ def _intended_use(evidence: Evidence) -> str:
 
 
 def _published(evidence: Evidence) -> str:
-    """Return the day of the first release; of a permit without one, when it was granted."""
-    entries = [release.entry for release in evidence.releases] or list(
-        evidence.permit.entries if evidence.permit else ()
-    )
+    """Return the day of the first release or session; of a permit without one, when it was granted."""
+    released = [release.entry for release in evidence.releases] + [one.opened for one in evidence.sessions]
+    entries = released or list(evidence.permit.entries if evidence.permit else ())
     return min(entry.time for entry in entries)[:10]
 
 

@@ -99,6 +99,38 @@ class ReleaseFacts:
 
 
 @dataclass(frozen=True)
+class SessionFacts:
+    """A threshold session as its entries have it.
+
+    Attributes
+    ----------
+    opened : Entry
+    answers : tuple of Entry
+    closed : Entry or None
+        None where nobody closed it.
+    is_open : bool
+        Whether it may answer more questions, by its chain.
+    """
+
+    opened: Entry
+    answers: tuple[Entry, ...]
+    closed: Entry | None
+    is_open: bool
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return str(self.opened.says["session"])
+
+    def list_files(self, *, has_answers: bool) -> dict[str, Entry]:
+        """Return the entries that a pack quotes, by their paths: of answers, which are released, where it has them."""
+        found = {"opened": self.opened} | ({} if self.closed is None else {"closed": self.closed})
+        if has_answers:
+            found |= {f"answer-{entry.says['number']}": entry for entry in self.answers}
+        return {f"sessions/{self.id}/{name}.json": entry for name, entry in found.items()}
+
+
+@dataclass(frozen=True)
 class PermitFacts:
     """A permit as its entries have it.
 
@@ -168,6 +200,8 @@ class Evidence:
     as_of : str
         The moment of the latest entry of the accounts: a pack is a function of what is stored, and of no clock.
     releases : tuple of ReleaseFacts
+    sessions : tuple of SessionFacts
+        Of a permit.
     permit : PermitFacts or None
         None where it is not the reader's to see.
     accounts : dict of str to Population
@@ -194,6 +228,7 @@ class Evidence:
     has_answers: bool
     datasets: tuple[Dataset, ...]
     identified: frozenset[str] = frozenset()
+    sessions: tuple[SessionFacts, ...] = ()
 
     def terms(self, release: ReleaseFacts | None = None) -> Entry | None:
         """Return the permit's entry that a release was charged under, or its latest terms; None if none is known."""

@@ -45,6 +45,9 @@ def make_files(evidence: Evidence) -> dict[str, bytes]:
 
     for release in evidence.releases:
         _add_release(evidence, release, add)
+    for session in evidence.sessions:
+        for path, entry in session.list_files(has_answers=evidence.has_answers).items():
+            add(path, entry.receipt.text.encode(), "Entry of a threshold session, with hash and signature")
     for entry in () if evidence.permit is None else evidence.permit.entries:
         add(f"permit/{entry.file_name}", entry.receipt.text.encode(), "Entry of the permit, with hash and signature")
     made = {

@@ -8,8 +8,12 @@ from typing import Any
 from curator_service.datasets.repository import Dataset, find_dataset_by_id
 from curator_service.datasets.service import DatasetService
 from curator_service.datasets.subjects import find_identified
+from curator_service.entries.account import Unfounded
+from curator_service.entries.base import Entry as ReadEntry
+from curator_service.entries.sessions import AnswerQuestion, CloseSession, OpenSession
 from curator_service.entries.terms import PERMIT
-from curator_service.evidence.facts import Entry, Evidence, PermitFacts, ReleaseFacts
+from curator_service.entries.told import Told
+from curator_service.evidence.facts import Entry, Evidence, PermitFacts, ReleaseFacts, SessionFacts
 from curator_service.identity.policy import Action, Objects, allowed_objects
 from curator_service.identity.repository import Principal, list_principals
 from curator_service.kinds.registry import KindRegistry
@@ -28,6 +32,8 @@ from curator_service.releases.service import ReleaseService
 
 _PERMIT_ID = re.compile(r"prm_[0-9a-f]{24}")
 _RELEASED = ("charge", "derive")
+_OF_SESSIONS = ("session", "answer", "close", "dataset", "reconcile")
+"""Kinds of entries that open a threshold session, answer in one, or end one."""
 
 
 class EvidenceError(ValueError):
@@ -102,13 +108,14 @@ class EvidenceService:
                 for population in populations
                 for entry in self._list_released(connection, population, permit_id)
             )
+            sessions = [one for name in populations for one in self._list_sessions(connection, name, permit_id)]
             used = {key for entry in permit.entries for key in entry.says["datasets"]}
             datasets = [find_dataset_by_id(connection, key, granted_to=None) for key in used]
             return self._gather(
                 connection, permit_id, releases, permit, populations,
                 {one.id: one.name for one in list_principals(connection)},
                 [dataset for dataset in datasets if dataset is not None],
-                has_answers=with_answers,
+                sessions, has_answers=with_answers,
             )  # fmt: skip
 
     def verify(self, evidence: Evidence) -> None:
@@ -132,6 +139,7 @@ class EvidenceService:
         populations: Sequence[str],
         names: dict[str, str],
         datasets: Sequence[Dataset],
+        sessions: Sequence[SessionFacts] = (),
         *,
         has_answers: bool,
     ) -> Evidence:
@@ -139,6 +147,7 @@ class EvidenceService:
         for _, head in heads:
             self.ledger.guard.anchor_before_send(head.receipt)
         quoted = [entry for release in releases for entry in (release.entry, release.charge)]
+        quoted += [entry for one in sessions for entry in one.list_files(has_answers=has_answers).values()]
         quoted += [] if permit is None else permit.entries
         if permit is not None:
             names = names | permit.people
@@ -154,6 +163,7 @@ class EvidenceService:
             has_answers=has_answers,
             datasets=tuple(sorted(datasets, key=lambda dataset: dataset.name)),
             identified=find_identified(self.datasets.storage, datasets),
+            sessions=tuple(sessions),
         )
 
     def _read_head(self, connection: Connection, population: str) -> tuple[Population, Entry]:
@@ -187,6 +197,30 @@ class EvidenceService:
         found = [entry for kind in _RELEASED for entry in accounts.iterate_kind(connection, population, kind)]
         own = [one for one in found if json.loads(one.payload_text).get(PERMIT) == permit_id]
         return [self._attest(population, one) for one in sorted(own, key=lambda one: one.sequence)]
+
+    def _list_sessions(self, connection: Connection, population: str, permit_id: str) -> list[SessionFacts]:
+        """Return the threshold sessions of a permit, as the chain has them."""
+        stored = [one for kind in _OF_SESSIONS for one in accounts.iterate_kind(connection, population, kind)]
+        told, own = Told(population), dict[str, list[Entry]]()
+        try:
+            for one in sorted(stored, key=lambda one: one.sequence):
+                said = ReadEntry.read(json.loads(one.payload_text)).said
+                said.tell(told)
+                if isinstance(said, OpenSession) and said.permit == permit_id:
+                    own[said.session] = []
+                if isinstance(said, OpenSession | AnswerQuestion | CloseSession) and said.session in own:
+                    own[said.session].append(self._attest(population, one))
+        except (ValueError, KeyError, TypeError, Unfounded):
+            raise unverified() from None
+        return [
+            SessionFacts(
+                opened,
+                tuple(entry for entry in rest if entry.says["kind"] == AnswerQuestion.kind),
+                next((entry for entry in rest if entry.says["kind"] == CloseSession.kind), None),
+                is_open=session in told.sessions,
+            )
+            for session, (opened, *rest) in own.items()
+        ]
 
     def _find_release(self, connection: Connection, entry: Entry) -> StoredRelease:
         release = find_release(connection, entry.says["release"])

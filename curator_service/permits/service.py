@@ -21,7 +21,8 @@ from curator_service.approvals.terms import PermitTerms
 from curator_service.datasets.repository import Dataset, find_dataset, find_dataset_by_id
 from curator_service.entries.account import FOR_EVER, Share
 from curator_service.entries.base import REGISTER, Decision
-from curator_service.entries.rules import Asked, Rule, find_broken, read_rules
+from curator_service.entries.rules import Asked, Kinds, Rule, find_broken, read_rules
+from curator_service.entries.sessions import KIND as THRESHOLD
 from curator_service.entries.terms import PERMIT, Limit
 from curator_service.entries.terms import Permit as PermitEntry
 from curator_service.identity.entries import PrincipalNamed
@@ -83,6 +84,8 @@ class PermitService:
         The clock.
     judge : callable
         The one that ends are held against.
+    kinds : sequence of str
+        Names of the kinds of release, to which a rule may restrict a permit.
     visas : mapping of str to str, optional
         Of a dataset the value of the visa that it asks for.
     """
@@ -94,12 +97,14 @@ class PermitService:
         approvals: ApprovalService,
         now: Clock,
         judge: Clock,
+        kinds: Sequence[str],
         visas: Mapping[str, str] | None = None,
     ) -> None:
         self.database = database
         self.ledger = ledger
         self.approvals = approvals
         self.now, self.judge = now, judge
+        self.kinds = sorted({*kinds, THRESHOLD})
         self.visas = visas or {}
         approvals.writers[PERMIT] = self._write
         approvals.readers[PERMIT] = read_terms_before
@@ -183,6 +188,11 @@ class PermitService:
             return known
         if terms.expires_at is not None and terms.expires_at <= moment:
             raise RequestInvalid.at("/expires_at", "a permit ends in the future; end one that there is instead")
+        unknown = [name for name in terms.rules.get(Kinds.name, ()) if name not in self.kinds]
+        if unknown:
+            *first, last = self.kinds
+            rule = f"there is no kind {unknown[0]!r}; kinds are {', '.join(first)} and {last}"
+            raise RequestInvalid.at(f"/rules/{Kinds.name}", rule)
         with self.database.read() as connection:
             before = None if permit_id is None else _find(connection, permit_id)
             if before is not None and before.ended_at:
@@ -552,6 +562,10 @@ def _share(permit: Permit, population: str) -> Share:
 
 
 def _is_wider(before: Permit, after: Permit) -> bool:
+    try:
+        read_rules(before.terms.rules)
+    except ValueError:  # of other rules than there are here: what is lifted is not known
+        return True
     return any(
         population not in before.limits or _share(after, population).is_wider_than(_share(before, population))
         for population in after.limits

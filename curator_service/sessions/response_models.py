@@ -66,30 +66,24 @@ class AskedModel(Answer):
     answered_at: Moment
 
 
-class SessionHistory(SessionTerms):
-    """A session with the questions that it answered."""
+class HeldSession(SessionTerms):
+    """A session without its questions."""
 
     id: SessionId
     created_at: Moment
     holder: str
     project: str | None
-    is_open: bool
+    permit: Annotated[str | None, Field(description="The permit that pays; none where nobody needs one")]
+    answered: Annotated[int, Field(description="Questions answered so far")]
     positives_left: int
+
+
+class SessionHistory(HeldSession):
+    """A session with the questions that it answered."""
+
+    is_open: bool
     questions: list[AskedModel]
     next: Annotated[int | None, Field(description="The value of `after` for the next page")]
-
-
-class HeldSession(Answer):
-    """A session that is open."""
-
-    id: SessionId
-    dataset: str
-    population: str
-    holder: str
-    direction: Direction
-    positives: int
-    project: str | None = left_out()
-    created_at: Moment
 
 
 class HeldSessionsAnswer(Answer):

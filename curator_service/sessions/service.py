@@ -473,23 +473,31 @@ class SessionService:
     def get(self, session: Session, *, after: int, count: int) -> SessionHistory:
         """Return a session with a page of its questions."""
         opened, _ = self._opening(session)
-        said = opened.said
         page = self._list_answers(session, after=after, count=count + 1)
+        return SessionHistory.model_construct(
+            **self._describe(session, opened.said),
+            is_open=self._is_open(session, opened),
+            questions=page[:count],
+            next=page[count - 1].number if len(page) > count else None,
+        )
+
+    def _describe(self, session: Session, said: OpenSession) -> dict[str, Any]:
+        """Return the members of a session without its questions."""
         with self.database.read() as connection:
             population = find_population(connection, session.population)
             holder = find_principal_by_id(connection, session.principal_id)
         assert population is not None
-        return SessionHistory.model_construct(
+        answered, positives = self._count_answers(session)
+        return {
             **_terms(said.dataset, population, said.direction, _noise_of(said)),
-            id=session.id,
-            created_at=said.time,
-            holder=session.principal_id if holder is None else holder.name,
-            project=said.project,
-            is_open=self._is_open(session, opened),
-            positives_left=said.positives - self._count_positives(session),
-            questions=page[:count],
-            next=page[count - 1].number if len(page) > count else None,
-        )
+            "id": session.id,
+            "created_at": said.time,
+            "holder": session.principal_id if holder is None else holder.name,
+            "project": said.project,
+            "permit": said.permit,
+            "answered": answered,
+            "positives_left": said.positives - positives,
+        }
 
     def _is_open(self, session: Session, opened: Entry[OpenSession]) -> bool:
         """Return whether a session answers questions, as far as a look tells; the unit of work decides."""
@@ -504,45 +512,31 @@ class SessionService:
             and dataset is not None
             and not dataset.is_retired
             and dataset.commitment == opened.said.snapshot
-            and self._count_positives(session) < opened.said.positives
+            and self._count_answers(session)[1] < opened.said.positives
         )
 
-    def _count_positives(self, session: Session) -> int:
-        """Return how many positive answers a session has given, by the entry of its last answer."""
+    def _count_answers(self, session: Session) -> tuple[int, int]:
+        """Return how many answers a session has given, and how many positive ones, by the entry of the last."""
         with self.database.read() as connection:
             last = repository.find_last_question(connection, session.id)
         if last is None:
-            return 0
+            return 0, 0
         self._attest(session.population, last.entry)
         said = Entry.read(from_json(last.entry.payload_text)).said
         if not isinstance(said, AnswerQuestion) or said.session != session.id:
             raise self._contradiction(f"a question of the session {session.id} is not what the ledger says of it")
-        return said.positives + said.is_positive
+        return said.number, said.positives + said.is_positive
 
     def list_held(self, *, of: str | None) -> list[HeldSession]:
         """Return the sessions that are open; with `of`, those of one principal."""
         with self.database.read() as connection:
             found = repository.list_open(connection, of=of)
-            names = {key: find_principal_by_id(connection, key) for key in {one.principal_id for one in found}}
-        shown = []
-        for one in found:
-            opened, _ = self._opening(one)
-            said, holder = opened.said, names[one.principal_id]
-            if not self._is_open(one, opened):
-                continue
-            shown.append(
-                HeldSession.model_construct(
-                    id=one.id,
-                    dataset=said.dataset,
-                    population=one.population,
-                    holder=one.principal_id if holder is None else holder.name,
-                    direction=said.direction,
-                    positives=said.positives,
-                    project=said.project,
-                    created_at=said.time,
-                )
-            )
-        return shown
+        opened = [(one, self._opening(one)[0]) for one in found]
+        return [
+            HeldSession.model_construct(**self._describe(one, entry.said))
+            for one, entry in opened
+            if self._is_open(one, entry)
+        ]
 
     def close(self, session: Session, by: Principal) -> SessionHistory:
         """End a session; nothing that it was charged returns.

@@ -172,6 +172,11 @@ PAGES: dict[tuple[str, str], Route] = {
     ),
     ("GET", "/admin/datasets"): Route(A.READ_DATASET),
     ("GET", "/admin/datasets/{name}"): Route(A.READ_DATASET, "dataset"),
+    ("GET", "/admin/sessions"): Route(A.READ_RESERVATION),
+    ("GET", "/admin/sessions/{session_id}"): Route(A.READ_RESERVATION, "session"),
+    ("POST", "/admin/sessions/{session_id}/close"): Route(
+        A.END_RESERVATION, "session to end", status=303, besides={"closed": 409}
+    ),
     ("GET", "/admin/tokens"): Route(A.READ_PRINCIPALS),
     ("POST", "/admin/tokens/{token_id}/revoke"): Route(A.REVOKE, "token", {}, 303),
     ("GET", "/admin/keys"): Route(A.READ_KEYS),

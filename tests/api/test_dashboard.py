@@ -2,6 +2,7 @@
 
 import hashlib
 import html
+import json
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -10,9 +11,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from dashboard_worlds import MARKUP, ORIGIN, PEOPLE, Person, furnished_world, text_of, token_of
+from dashboard_worlds import MARKUP, ORIGIN, PEOPLE, Person, furnished_world, session_of, text_of, token_of
 from starlette.routing import Route
-from support import World, body, open_world
+from support import World, ZeroNoise, body, open_world
 
 from curator_service.backup import write_backup
 from curator_service.dashboard.browser import own_address
@@ -62,7 +63,8 @@ def pages_of(world: World) -> list[str]:
         "/admin/spending?by=month&by=kind&population=town", "/admin/permits", f"/admin/permits/{permit}",
         "/admin/permits/ask", f"/admin/permits/{permit}/change", "/admin/proposals",
         "/admin/proposals/population", "/admin/datasets",
-        "/admin/datasets/cohort", "/admin/tokens", "/admin/keys", "/admin/nothing-here",
+        "/admin/datasets/cohort", "/admin/sessions",
+        f"/admin/sessions/{session_of(world)}", "/admin/tokens", "/admin/keys", "/admin/nothing-here",
     ]  # fmt: skip
 
 
@@ -369,7 +371,7 @@ class TestForms:
         person, other = Person(officers, "olga"), Person(officers, "otto")
         own, theirs = token_of(person.get("/admin")), token_of(other.get("/admin"))
         token = {"none": "", "foreign": "0" * 64, "of somebody else": theirs, "own": own}[form]
-        values = {"population": "town", "permit_id": "x", "proposal_id": "x", "token_id": "x"}
+        values = {"population": "town", "permit_id": "x", "proposal_id": "x", "token_id": "x", "session_id": "x"}
         before = [officers.account(name).sequence for name in ("town", "valley")]
         posted = 0
         for route in routes_of(person.app):
@@ -378,7 +380,7 @@ class TestForms:
                 fields = {"form_token": token, "notion": "mu", "mu": "0.1", "reason": "x"}
                 assert person.post(address, fields, headers=headers).status_code == 403, address
                 posted += 1
-        assert posted == 12
+        assert posted == 13
         assert [officers.account(name).sequence for name in ("town", "valley")] == before
         assert person.get("/admin").status_code == 200
 
@@ -438,6 +440,7 @@ class TestFreshness:
             "/admin/permits/prm_0/change",
             "/admin/permits/prm_0/end",
             "/admin/tokens/0/revoke",
+            "/admin/sessions/ses_0/close",
         ):
             answer = person.post(address, {"form_token": form})
             assert answer.status_code == 403, address
@@ -828,6 +831,115 @@ class TestActs:
         assert ada.get("/admin").status_code == 303
         again = opal.submit("/admin/tokens", f"/admin/tokens/{token}/revoke")
         assert again.headers["location"] == "/admin/tokens?done=revoked"  # as whoever repeats it expects
+
+
+class TestThresholdSessions:
+    ASKED: ClassVar = {"positives": 2, "direction": "above", "price": {"epsilon": 0.1}}
+
+    def open(self, world: World, *thresholds: float) -> str:
+        """Open a session of ada's, and ask of its number of rows; return its page."""
+        world.noise = ZeroNoise()
+        api = world.api("ada")
+        opened = api.post("/v1/datasets/cohort/sessions", json=self.ASKED, key="open").json()["id"]
+        for number, threshold in enumerate(thresholds):
+            answer = api.post(f"/v1/sessions/{opened}/questions", json={"threshold": threshold}, key=f"q{number}")
+            assert answer.status_code == 201, answer.text
+        return f"/admin/sessions/{opened}"
+
+    def test_one_has_its_terms_and_its_questions_in_words(self, past: World, people: dict[str, Person]) -> None:
+        address = f"/admin/sessions/{session_of(past)}"
+        told = people["olga"].get(f"/v1{address.removeprefix('/admin')}", headers=bearer(past, "olga")).json()
+        shown = people["olga"].get(address).text
+        assert amounts(shown)["charged"] == stated(told["cost"])
+        assert MARKUP not in shown
+        level = json.dumps(MARKUP)
+        cells = re.findall(r'<td class="about">(.*?)</td><td>(yes|no)</td>', shown)
+        assert [(text_of(text), answer == "yes") for text, answer in cells] == [
+            (f"at least 20 rows where (ward in [{level}])", told["questions"][0]["is_positive"]),
+            (
+                'the mean of (age / 100) is at most 0.5, over rows where (ward in ["a"])',
+                told["questions"][1]["is_positive"],
+            ),
+            ("at least 1000000 rows", told["questions"][2]["is_positive"]),
+        ]
+        assert f"{told['positives_left']} of 40 left" in text_of(shown)
+        row = text_of(people["olga"].get("/admin/sessions?q=wards").text)
+        assert f"{told['positives_left']} of 40" in row
+        assert "no such session" in text_of(people["olga"].get("/admin/sessions?q=nowhere").text)
+
+    def test_accounts_permits_and_entries_lead_to_it(self, past: World, people: dict[str, Person]) -> None:
+        (found,) = [entry for entry in past.entries() if entry["kind"] == "session"]
+        answers = [entry["sequence"] for entry in past.entries() if entry["kind"] == "answer"]
+        link = f'href="/admin/sessions/{found["session"]}"'
+        for sequence in (found["sequence"], *answers):
+            assert link in people["olga"].get(f"/admin/populations/town/ledger/{sequence}").text
+            assert link not in people["audra"].get(f"/admin/populations/town/ledger/{sequence}").text
+        for page in ("/admin/populations/town", f"/admin/permits/{found['permit']}"):
+            (search,) = re.findall(r'href="(/admin/sessions\?q=[^"]+)"', people["olga"].get(page).text)
+            assert link in people["olga"].get(search).text
+            assert "/admin/sessions?q" not in people["audra"].get(page).text
+        ledger = f'href="/admin/populations/town/ledger/{found["sequence"]}"'
+        assert ledger in people["olga"].get(f"/admin/sessions/{found['session']}").text
+        assert ledger not in people["opal"].get(f"/admin/sessions/{found['session']}").text
+
+    def test_the_ledger_says_of_which_session_an_answer_is(self, past: World, people: dict[str, Person]) -> None:
+        page = people["audra"].get("/admin/populations/town/ledger?kind=answer").text
+        about = re.findall(r'<td class="about">(.*?)</td>', page)
+        assert [text_of(text) for text in about] == [session_of(past)] * 3
+
+    def test_questions_are_shown_page_by_page(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("curator_service.dashboard.pages.sessions.QUESTIONS", 2)
+        address, person, seen = self.open(world, 500, 501, 502, 503, 504), Person(world, "ada"), []
+        while address:
+            page = person.get(address).text
+            seen += re.findall(r"at least (\d+) rows", page)
+            (address,) = [html.unescape(one) for one in re.findall(r'rel="next" href="([^"]+)"', page)] or [""]
+        assert seen == ["500", "501", "502", "503", "504"]
+
+    def test_one_whose_permit_ended_says_so(self, officers: World) -> None:
+        address, olga = self.open(officers), Person(officers, "olga")
+        assert "no question is answered" not in olga.get(address).text
+        officers.end_grant("ada", next(d.id for d in officers.curator.datasets.list_all() if d.name == "cohort"))
+        asked = officers.api("ada").post(
+            f"/v1{address.removeprefix('/admin')}/questions", json={"threshold": 5}, key="q"
+        )
+        assert asked.status_code in {403, 404}
+        assert "ended: no question is answered under it" in text_of(olga.get(address).text)
+
+    @pytest.mark.parametrize("end", ["a yes", "the holder", "an officer", "a cut", "lost noise"])
+    def test_one_that_ended_says_why(self, officers: World, end: str) -> None:
+        address = self.open(officers, *((1, 1) if end == "a yes" else (500,)))
+        ada, olga = Person(officers, "ada"), Person(officers, "olga")
+        if end in {"the holder", "an officer"}:
+            who = ada if end == "the holder" else olga
+            assert who.submit(address, f"{address}/close").headers["location"] == f"{address}?done=closed"
+            again = who.submit("/admin", f"{address}/close")
+            assert (again.status_code, "answers no more questions" in again.text) == (409, True)
+        elif end == "a cut":
+            for _ in range(2):
+                officers.clock.advance(days=31)
+                officers.curator.versions.cut_due()
+            ada, olga = Person(officers, "ada"), Person(officers, "olga")
+        elif end == "lost noise":
+            officers.sql("DELETE FROM session_noise")
+        said = {
+            "a yes": "it gave its last positive answer",
+            "the holder": "it was closed by ada",
+            "an officer": "it was closed by olga",
+            "a cut": "its dataset was cut",
+            "lost noise": "the noise of its threshold was lost",
+        }[end]
+        shown = olga.get(address).text
+        assert said in text_of(shown)
+        entries = officers.entries()
+        ended = [one for one in entries if one["kind"] == "close" or one.get("version") == "2"]
+        links = [f'href="/admin/populations/town/ledger/{one["sequence"]}"' in shown for one in ended]
+        assert links == [True] * (end in {"the holder", "an officer", "a cut"})
+        own = ada.get(address).text
+        assert said.removesuffix(" by ada").removesuffix(" by olga") in text_of(own)
+        assert "olga" not in own
+        assert "/close" not in own + shown
+        assert address not in olga.get("/admin/sessions").text
 
 
 class TestSealed:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dashboard_worlds import Person, token_of
+from dashboard_worlds import Person, text_of, token_of
 from support import TERMS, World, body, client_of, open_world, problem
 from toy_rule import AtMost
 
@@ -47,6 +47,46 @@ def test_kinds_are_a_rule_of_the_package(world: World) -> None:
     refused = problem(world.api().post(RELEASES, json=body(**OF_PROJECT), key="a"), "permit-needed", 403)
     assert "Its rule 'kinds' says: counts" in refused["detail"]
     assert world.api().post(RELEASES, json=COUNT, key="b").status_code == 201
+
+
+@pytest.mark.parametrize("who", ["ada", "root"])
+def test_a_name_of_no_kind_is_refused_with_the_names_that_there_are(world: World, who: str) -> None:
+    """A permit whose rule nothing can meet is of no use; sessions of thresholds have a name beside the kinds."""
+    for rule in (["counts", "count"], ["session"]):
+        refused = world.api(who).post("/v1/permits", json=TERMS | {"rules": {"kinds": rule}})
+        (error,) = problem(refused, "request-invalid", 422)["errors"]
+        assert error["pointer"] == "/rules/kinds"
+        assert error["detail"] == (
+            f"there is no kind {rule[-1]!r}; kinds are counts, gram, marginals, score and threshold"
+        )
+    assert world.curator.approvals.list_proposals() == []
+    world.permit(rules={"kinds": ["score", "threshold"]})
+    asked = {"positives": 1, "direction": "above", "price": {"epsilon": 0.1}, "project": TERMS["project"]}
+    assert world.api().post("/v1/datasets/cohort/sessions", json=asked, key="s").status_code == 201
+    problem(world.api().post(RELEASES, json=COUNT, key="c"), "permit-needed", 403)
+
+
+@pytest.mark.parametrize(
+    ("changed", "shown"),
+    [
+        ("replace(terms, 'kinds', 'colours')", 'Rule coloursnot known here: ["counts"]'),
+        (r"""replace(terms, '[\"counts\"]', '{}')""", "Rule kindsnot known here: {}"),
+    ],
+)
+def test_a_permit_with_a_rule_that_is_not_known_is_shown_and_only_two_people_change_it(
+    world: World, changed: str, shown: str
+) -> None:
+    """Its row may be from a curator with other rules: what it says is shown, and lifting it is no restriction."""
+    permit = world.permit(rules={"kinds": ["counts"]})
+    world.sql(f"UPDATE permits SET terms = {changed}")
+    person = Person(world, app=world.api("root").app)
+    person.sign_in(world.tokens["root"])
+    page = person.get(f"/admin/permits/{permit}")
+    assert (page.status_code, person.get(f"/admin/permits/{permit}/change").status_code) == (200, 200)
+    assert shown in text_of(page.text)
+    for rules in ({}, {"kinds": ["counts"]}):
+        asked = world.api("root").post(f"/v1/permits/{permit}", json=TERMS | {"rules": rules})
+        assert asked.json()["state"] == "open", asked.text
 
 
 @pytest.mark.parametrize("drawn", [False, True])

@@ -257,6 +257,18 @@ def test_a_command_says_what_it_did_in_text_and_in_json(served: tuple[World, str
     assert (status, shown) == (0, "open\n")
 
 
+def test_open_sessions_are_listed_for_people(served: tuple[World, str]) -> None:
+    world, url = served
+    with (
+        CuratorClient(url, world.tokens["ben"], memory=None) as client,
+        client.threshold_session("cohort", positives=3, epsilon=0.01) as session,
+    ):
+        status, shown, err = Desk(url, world.tokens["olga"]).run("sessions", "list")
+        assert (status, err) == (0, "")
+        (row,) = [line for line in shown.splitlines() if session.opened.id in line]
+        assert row.split()[1:] == ["ben", "cohort", "3", "0", "0.04295"]
+
+
 def test_spending_is_written_for_programs_and_spreadsheets(served: tuple[World, str]) -> None:
     world, url = served
     audra = Desk(url, world.tokens["audra"])

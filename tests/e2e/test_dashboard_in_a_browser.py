@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from browsers import launch, list_violations
-from dashboard_worlds import PEOPLE, furnished_world, serve
+from dashboard_worlds import PEOPLE, furnished_world, serve, session_of
 from patience import scaled
 from support import World
 
@@ -90,7 +90,8 @@ def pages_of(world: World) -> list[str]:
         "/admin/populations/town/ledger/6", "/admin/spending?by=month&by=analyst", "/admin/permits",
         *(f"/admin/permits/{permit.id}" for permit in permits), f"/admin/permits/{permits[0].id}/change",
         "/admin/permits/ask", "/admin/proposals", "/admin/proposals/population",
-        "/admin/datasets", "/admin/datasets/cohort", "/admin/tokens",
+        "/admin/datasets", "/admin/datasets/cohort", "/admin/sessions",
+        f"/admin/sessions/{session_of(world)}", "/admin/tokens",
         "/admin/keys", "/admin/nothing-here",
     ]  # fmt: skip
 

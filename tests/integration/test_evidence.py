@@ -15,7 +15,7 @@ import httpx
 import pytest
 from click.testing import Result
 from scenes import another_worker, register_private
-from support import TERMS, World, body, client_of, make_rows, open_population, open_world, problem
+from support import TERMS, World, ZeroNoise, body, client_of, make_rows, open_population, open_world, problem
 from typer.testing import CliRunner
 
 from analyst_client import CuratorClient
@@ -97,6 +97,19 @@ def buy(world: World, kind: str = "gram", who: str = "ada", **changes: Any) -> s
     return str(answer.json()["id"])
 
 
+def ask(world: World, *thresholds: float, positives: int = 1, who: str = "ada", **asked: Any) -> str:
+    """Open a session without noise on 80 rows, and ask of their number; return its id."""
+    world.noise, api, key = ZeroNoise(), world.api(who), f"session-{len(world.entries())}"
+    asked |= {"positives": positives, "direction": "above", "price": {"epsilon": 0.02}}
+    opened = api.post("/v1/datasets/cohort/sessions", json=asked, key=key)
+    assert opened.status_code == 201, opened.text
+    session = str(opened.json()["id"])
+    for number, threshold in enumerate(thresholds):
+        answer = api.post(f"/v1/sessions/{session}/questions", json={"threshold": threshold}, key=f"{key}-{number}")
+        assert answer.status_code == 201, answer.text
+    return session
+
+
 def pack_of(world: World, subject: str, **options: Any) -> dict[str, bytes]:
     evidence = world.curator.evidence
     gather = evidence.gather_permit if subject.startswith("prm_") else evidence.gather_release
@@ -168,6 +181,41 @@ class TestTheFiles:
         assert {row[0] for row in page.rows if row[0].startswith("rel_")} == {*bought}
         spent = next(row for row in page.rows if row[0] == "charged and held under this permit so far")
         assert spent[3] == "0.02829"  # µ of two times 0.02, rounded up
+
+    def test_of_a_permit_with_threshold_sessions(self, permitted: World, tmp_path: Path) -> None:
+        """Without the answers a pack has no entry that states one; the number of questions it says either way."""
+        permit, ended = permitted.tokens["permit"], ask(permitted, 500, 501, 1)
+        closed, left = ask(permitted, 500, positives=3), ask(permitted, 1, 500, positives=2)
+        other = ask(permitted, 500, who="ben")
+        assert permitted.api().request("DELETE", f"/v1/sessions/{closed}").status_code == 200
+        without, files = pack_of(permitted, permit), pack_of(permitted, permit, with_answers=True)
+        told = {f"sessions/{one}/opened.json" for one in (ended, closed, left)} | {f"sessions/{closed}/closed.json"}
+        assert {name for name in without if name.startswith("sessions/")} == told
+        answers = {ended: 3, closed: 1, left: 2}
+        told |= {f"sessions/{one}/answer-{n + 1}.json" for one, count in answers.items() for n in range(count)}
+        assert {name for name in files if name.startswith("sessions/")} == told
+        assert b'"answer":' not in b"".join(without.values())
+        for number, content in enumerate((without, files)):
+            page = Page(content["check.html"])
+            rows = {row[0]: row[1:] for row in page.rows if row[0].startswith("ses_")}
+            assert {one: int(row[3]) for one, row in rows.items()} == answers
+            assert [rows[one][4] for one in (ended, closed, left)] == ["ended", "closed", "open"]
+            assert rows[left][2].startswith("cohort: above, until 2 answers are yes; noise of scale ")
+            assert "6 questions were answered with yes or no" in page.text
+            assert "Nothing yet" not in page.text
+            assert other not in page.text
+            write_folder(content, tmp_path / str(number))
+            assert verified(tmp_path / str(number)) == 0
+        spent = next(row for row in page.rows if row[0] == "charged and held under this permit so far")
+        costs = [int(one["units"]) for one in permitted.entries() if one["kind"] == "session"][:3]
+        assert float(spent[3]) == pytest.approx((sum(costs) / 10**12) ** 0.5, rel=1e-3)
+        forged = tmp_path / "1" / "sessions" / ended / "answer-1.json"
+        forged.write_bytes(forged.read_bytes().replace(b"negative", b"positive"))
+        assert verified(tmp_path / "1") == 1
+        permitted.clock.advance(days=31)
+        permitted.curator.versions.cut_due()
+        rows = {row[0]: row[1:] for row in Page(pack_of(permitted, permit)["check.html"]).rows}
+        assert rows[left][4] == "ended"
 
     def test_of_a_permit_without_a_release(self, permitted: World, tmp_path: Path) -> None:
         write_folder(pack_of(permitted, permitted.tokens["permit"]), tmp_path / "pack")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rdflib import Graph, URIRef
 from support import World, csv_text, make_rows, manifest_text
-from test_evidence import buy, pack_of
+from test_evidence import ask, buy, pack_of
 
 from curator_service.evidence.crate import CONTEXT, METADATA
 from curator_service.evidence.pack import write_folder
@@ -70,6 +70,7 @@ def buy_declared(world: World) -> str:
 def subjects(world: World) -> dict[str, tuple[str, dict[str, Any]]]:
     release, permit = buy(world, project="kidney"), world.entries()[5]["permit"]
     plain = buy(world, who="ben", price={"mu": 0.03})
+    ask(world, 500, 1, positives=2, project="kidney")
     return {
         "a release": (release, {}),
         "without the answer": (release, {"with_answers": False}),

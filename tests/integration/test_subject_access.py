@@ -66,6 +66,19 @@ def release(world: World, dataset: str, mu: float, **changes: Any) -> dict[str, 
     return found
 
 
+def ask(world: World, dataset: str, questions: int) -> int:
+    """Open a threshold session, and ask so many questions; return its cost."""
+    grant(world, dataset)
+    api, key = world.api(), f"{dataset}-{world.account('clinic').sequence}"
+    asked = {"positives": 9, "direction": "above", "price": {"epsilon": 0.05}}
+    opened = api.post(f"/v1/datasets/{dataset}/sessions", json=asked, key=key).json()
+    for number in range(questions):
+        sent = {"threshold": 10**6}
+        answer = api.post(f"/v1/sessions/{opened['id']}/questions", json=sent, key=f"{key}-{number}")
+        assert answer.status_code == 201, answer.text
+    return cost(opened)
+
+
 def cost(answer: dict[str, Any]) -> int:
     return int(answer["cost"]["units"])
 
@@ -133,6 +146,24 @@ class TestWhatCounts:
         found = exposure(clinic)
         assert found is not None
         assert found.spent == charged
+
+    def test_a_threshold_session_does_and_its_answers_are_told_of(self, clinic: World) -> None:
+        """The price counts from the opening on; of answers, each question is one, and a session without any is none."""
+        register(clinic, "others", "clinic", OTHERS)
+        before = ask(clinic, "others", 3)
+        register(clinic, "visits", "clinic")
+        asked, unasked, elsewhere = ask(clinic, "visits", 3), ask(clinic, "visits", 0), ask(clinic, "others", 1)
+        found = exposure(clinic)
+        assert found is not None
+        assert found.spent == asked + unasked + elsewhere
+        assert found.ever == MU_SQUARED - before
+        told = [(a.dataset, a.kind, a.is_free, a.concerns) for a in found.answers]
+        visits = [("visits", "threshold", is_free, True) for is_free in (False, True, True)]
+        assert told == [*visits, ("others", "threshold", False, False)]
+        patient, officer = (page(clinic, "--for", who).stdout for who in ("patient", "officer"))
+        assert "researchers got 3 answers of this sort" in patient
+        (row,) = re.findall(r"<tr>(?:(?!<tr>).)*answers of threshold sessions.*?</tr>", officer, re.DOTALL)
+        assert re.findall(r">(\d+)<", row)[:2] == ["1", "2"]
 
     def test_a_dataset_that_cannot_be_searched_does(self, clinic: World) -> None:
         clinic.register("unknown", "clinic", make_rows(30, seed=3))

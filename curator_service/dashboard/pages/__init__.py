@@ -15,6 +15,7 @@ from curator_service.dashboard.pages import (
     populations,
     proposals,
     providers,
+    sessions,
     spending,
     tokens,
 )
@@ -43,6 +44,7 @@ def add_dashboard(router: APIRouter, slices: Iterable[Acts] = ()) -> None:
         populations.router,
         ledger.router,
         spending.router,
+        sessions.router,
         permits.router,
         proposals.router,
         datasets.router,

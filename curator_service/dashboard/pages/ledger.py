@@ -22,7 +22,7 @@ from curator_service.ledger.service import LedgerService
 router = APIRouter(prefix="/admin")
 PAGE = 50
 UNREADABLE = "its text is no entry"
-ABOUT = ("dataset", "project", "reason", "reservation", "signing_key")
+ABOUT = ("dataset", "project", "reason", "reservation", "session", "signing_key")
 """Members that say what an entry is about: the first that it has."""
 ACCOUNT = ("limit", "posted", "pending")
 _MONTH = re.compile(r"\d{4}-\d{2}")

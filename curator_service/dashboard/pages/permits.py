@@ -14,7 +14,7 @@ from curator_service.dashboard.page import PageContext, add_form, list_faults, p
 from curator_service.dashboard.pages.ledger import list_names, make_shown
 from curator_service.dashboard.pages.parts import NOTIONS, moment_of, parts_of, read_price, state_of
 from curator_service.datasets.service import DatasetService
-from curator_service.entries.rules import RULES, read_rules
+from curator_service.entries.rules import RULES, describe_rules
 from curator_service.entries.terms import PERMIT
 from curator_service.identity.policy import Action, Objects, Role
 from curator_service.kit.problems import Problem
@@ -118,7 +118,7 @@ def _show(context: PageContext, permit: Permit, problem: Problem | None = None) 
         "permit.html",
         200 if problem is None else int(problem.status),
         permit=PermitAnswer.of(permit),
-        rules=read_rules(permit.terms.rules).values(),
+        rules=describe_rules(permit.terms.rules),
         state=state_of(permit, moment_of(context)),
         now=moment_of(context),
         parts=parts_of(context, permit, populations),
@@ -157,7 +157,7 @@ def _entered_of(permit: Permit) -> dict[str, str]:
     entered = {name: getattr(terms, name) for name in ("project", "purpose", "legal_basis", "conditions")}
     entered |= {"people": "\n".join(terms.people), "datasets": "\n".join(terms.datasets)}
     entered |= {"expires_at": (terms.expires_at or "").removesuffix("Z"), "notion": ""}
-    entered |= {f"rule_{name}": rule.text for name, rule in read_rules(terms.rules).items()}
+    entered |= {f"rule_{name}": text for name, text in describe_rules(terms.rules).items()}
     if price is not None:
         stated = price.model_dump()
         entered |= {name: repr(value) for name, value in stated.items()}

@@ -57,6 +57,18 @@ def test_a_ledger_s_table_says_what_is_counted(full: tuple[Cli, World]) -> None:
     assert "│ charge │ ada │ cohort │ 0.0025 │ 0.1892 │" in said
 
 
+def test_a_ledger_s_table_says_of_which_session_an_entry_is(full: tuple[Cli, World]) -> None:
+    cli, world = full
+    api, asked = world.api(), {"positives": 1, "direction": "above", "price": {"epsilon": 0.02}}
+    session = api.post("/v1/datasets/cohort/sessions", json=asked, key="s").json()["id"]
+    assert api.post(f"/v1/sessions/{session}/questions", json={"threshold": 10**6}, key="q").status_code == 201
+    assert api.request("DELETE", f"/v1/sessions/{session}").status_code == 200
+    said = " ".join(cli.run("ledger", "show", "town").stdout.split())
+    assert "│ session │ ada │ cohort │ 0.00062831 │" in said
+    for kind in ("answer", "close"):
+        assert f"│ {kind} │ ada │ {session} │ │ │" in said
+
+
 def test_a_seal_is_said_in_words(full: tuple[Cli, World]) -> None:
     cli, world = full
     assert cli.run("ledger", "status").stdout == "open: nothing is sealed\n"

@@ -59,6 +59,7 @@ RUN_ELSEWHERE = {
 }
 # Blocks that need a server, by their first line, and a test that does what they do with one.
 NEEDS_SERVER = {
+    ("docs/api.md", "from analyst_client.terms import col"): "tests/integration/test_session_client.py",
     ("docs/planning.md", "plan = Curators("): "tests/contract/test_curators_contract.py",
     ("docs/glm.md", "refinement = client.refine("): "tests/integration/test_generalized_client.py",
     ("docs/identity.md", "client.whoami()"): "tests/e2e/test_openid_provider.py",
