@@ -11,6 +11,7 @@ from support import ROWS, Api, World, ZeroNoise, open_world, problem
 from test_versions import cut, register
 
 from curator_service.backup import write_backup
+from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.samplers import Distribution
 from curator_service.sessions.service import SessionService
 
@@ -148,6 +149,16 @@ def test_a_person_of_two_rows_moves_a_question_twice_as_far(world: World) -> Non
     of_two, of_one = (answer.json() for answer in asked)
     assert int(of_two["sensitivity"]) == 2 * int(of_one["sensitivity"]) == 2 * (2**17 - 1) ** 2
     assert int(of_two["question_scale"]) >= 2 * int(of_one["question_scale"]) - 2
+
+
+def test_a_session_of_one_direction_is_refused_where_people_are_replaced(tmp_path: Path) -> None:
+    """A person in another's place may raise one number and lower the next."""
+    with open_world(tmp_path, adjacency=Adjacency.REPLACE_ONE) as world:
+        for direction in ("above", "below"):
+            answer = world.api().post(SESSIONS, json=ASKED | {"direction": direction}, key=direction)
+            found = problem(answer, "request-invalid", 422)
+            assert [error["pointer"] for error in found["errors"]] == ["/direction"]
+        open_session(world.api(), direction="any")
 
 
 @pytest.mark.parametrize("end", ["a cut", "the last positive answer"])
