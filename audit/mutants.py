@@ -911,7 +911,7 @@ MUTANTS = (
             "            )\n"
             "        number = state.answered + 1\n",
         ),
-        cells=(_TWO_POSITIVES,),
+        tests=(_EVERY_DRAW,),
     ),
     _mutant(
         "the noise of questions not scaled by positive answers",
@@ -1019,7 +1019,7 @@ MUTANTS = (
         "analyst_client/local/mechanisms.py",
         (("(a if j >= near else b)", "(a * (2 * j >= self.size) + b * (2 * j <= self.size))"),),
         cells=("a report, two numbers",),
-        tests=(f"{LOCAL_LAWS}::test_the_sampler_has_weights_of_two_sizes_for_any_epsilon",),
+        tests=(LOCAL_LAWS,),
     ),
     Mutant(
         "a question answered anew",

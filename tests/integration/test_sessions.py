@@ -110,10 +110,10 @@ def test_every_draw_has_the_scale_that_was_charged(world: World, direction: str,
     opened = open_session(api, direction=direction, positives=positives)
     laplace = Distribution.DISCRETE_LAPLACE
     assert noise.asked == [(laplace, [int(opened["threshold_scale"])])]
-    for number in range(3):
-        direction_asked = "above" if direction == "any" else direction
-        ask(api, opened, f"q{number}", 10**6, direction=direction_asked)
-    assert noise.asked[1:] == 3 * [(laplace, [int(opened["question_scale"])])]
+    thresholds = [10**6, 10**6, 1, 1][: 2 + positives]
+    told = [ask(api, opened, f"q{i}", at, direction="above")["is_positive"] for i, at in enumerate(thresholds)]
+    assert told == [False, False, True, True][: 2 + positives]
+    assert noise.asked[1:] == len(told) * [(laplace, [int(opened["question_scale"])])]
     (stated,) = [entry for entry in world.entries() if entry["kind"] == "session"]
     scales = [int(stated[name]) for name in ("threshold_scale", "question_scale")]
     assert scales == [int(opened[name]) for name in ("threshold_scale", "question_scale")]
