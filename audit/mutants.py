@@ -896,6 +896,7 @@ MUTANTS = (
         ),
         ("\n_LAPLACE = ", "\n_KEPT: dict = {}\n_LAPLACE = "),
         cells=("two sessions at once, add_remove",),
+        tests=(_EVERY_DRAW,),
     ),
     _mutant(
         "another noise of the threshold after a positive answer, at the same price",

@@ -123,6 +123,8 @@ def test_every_draw_has_the_scale_that_was_charged(world: World, direction: str,
     assert epsilon <= Fraction(1, 10)
     accountant = world.curator.datasets.list_all()[0].accountant
     assert int(stated["units"]) == math.ceil(accountant.laplace(epsilon) * 10**12) == world.account().posted
+    open_session(api, "another", direction=direction, positives=positives)
+    assert noise.asked[1 + len(told) :] == noise.asked[:1]
 
 
 @pytest.mark.parametrize(("threshold_noise", "question_noise"), [(0, 0), (5, 0), (0, 5), (7, 7), (-3, 0), (0, -3)])
