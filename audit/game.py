@@ -1,7 +1,8 @@
 """The guessing game: a coin chooses a neighbour, the service releases it, the attacker guesses the coin.
 
 The attacker knows both datasets and everything that is published: answers, stated noise, stated cost, the account. The
-service is a real curator on an embedded database, asked through `ReleaseService.release` as its HTTP endpoint asks it.
+service is a real curator on an embedded database, asked through `ReleaseService.release` as its HTTP endpoint asks it,
+and through `SessionService.open` and `ask`.
 """
 
 import itertools
