@@ -1,7 +1,8 @@
 """The guessing game: a coin chooses a neighbour, the service releases it, the attacker guesses the coin.
 
 The attacker knows both datasets and everything that is published: answers, stated noise, stated cost, the account. The
-service is a real curator on an embedded database, asked through `ReleaseService.release` as its HTTP endpoint asks it.
+service is a real curator on an embedded database, asked through `ReleaseService.release` as its HTTP endpoint asks it,
+and through `SessionService.open` and `ask`.
 """
 
 import itertools
@@ -36,6 +37,7 @@ from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.releases.preparation import prepare
 from curator_service.releases.response_time import ResponseTimer
+from curator_service.sessions.schemas import QuestionRequest, SessionRequest
 from curator_service.settings import Settings
 
 UNITS_PER_ONE = 10**12
@@ -161,6 +163,18 @@ class Shop:
         while True:
             release, _ = releases.release(prepared, self.analyst, secrets.token_hex(16))
             yield json.loads(release.answer)
+
+    def open_session(self, dataset: Dataset, asked: dict[str, Any]) -> dict[str, Any]:
+        """Return the answer to the opening of a threshold session."""
+        request = SessionRequest.model_validate(asked)
+        opened = self.curator.sessions.open(dataset, request, self.analyst, secrets.token_hex(16))
+        return dict(json.loads(opened.model_dump_json()))
+
+    def ask(self, dataset: Dataset, session: str, asked: dict[str, Any]) -> dict[str, Any]:
+        """Return the answer to a question of a session."""
+        request = QuestionRequest.model_validate(asked)
+        told = self.curator.sessions.ask(session, request, self.analyst, dataset, secrets.token_hex(16))
+        return dict(json.loads(told.model_dump_json()))
 
     def posted(self, dataset: Dataset) -> int:
         """Return what the account says was spent."""

@@ -31,6 +31,10 @@ EXACT_NUMBERS = "tests/integration/test_exact_numbers.py"
 FAILURES = "tests/integration/test_release_failures.py"
 LEDGER = "tests/integration/test_release_ledger.py"
 PERMITS = "tests/integration/test_permits.py"
+SESSION_TESTS = "tests/integration/test_sessions.py"
+THRESHOLDS = "tests/unit/privacy/test_thresholds.py"
+SESSION_ENTRIES = "tests/unit/ledger/test_session_entries.py"
+LOCAL_LAWS, PARTICIPANTS = (f"tests/unit/analyst_client/test_local_{name}.py" for name in ("laws", "participant"))
 SHARING = "sharing"
 """The name of the check of fresh noise and of a spent budget, which is no cell of the game."""
 
@@ -88,6 +92,9 @@ _LATER = """        with self.database.begin() as later:
                 {"cost": prepared.plan.cost, "name": prepared.dataset.population},
             )
 """
+_SESSION, _TWO_POSITIVES = "a session below, add_remove", "a session of two positive answers, add_remove"
+_EVERY_DRAW = f"{SESSION_TESTS}::test_every_draw_has_the_scale_that_was_charged"
+_THRESHOLD_DRAW = "self._draw(noise.threshold_scale)"
 _COMPETING = "tests/integration/test_competing_charges.py::test_of_two_charges_for_the_whole_budget_one_is_refused"
 _MACHINE = "tests/integration/test_ledger_state_machine.py::test_the_ledger_agrees_with_a_serial_model"
 _WRITE_FROM_MEMORY = """
@@ -863,5 +870,168 @@ MUTANTS = (
         "ledger/trust/guard.py",
         ("if self.anchor.is_written(signed.checkpoint) or (not just_written and self.reason()):", "if True:"),
         tests=(_MACHINE,),
+    ),
+    # --- Threshold sessions
+    _mutant(
+        "no noise of a session's threshold",
+        "sessions/service.py",
+        (_THRESHOLD_DRAW, "0"),
+        cells=(_SESSION,),
+        tests=(_EVERY_DRAW,),
+    ),
+    _mutant(
+        "no noise of a session's questions",
+        "sessions/service.py",
+        ("self._draw(int(opened.said.question_scale))", "0"),
+        cells=(_SESSION,),
+        tests=(_EVERY_DRAW,),
+    ),
+    _mutant(
+        "one noise for the thresholds of two sessions",
+        "sessions/service.py",
+        (
+            _THRESHOLD_DRAW,
+            "_KEPT.pop(noise, None)\n            if drawn is None:\n"
+            f"                drawn = _KEPT[noise] = {_THRESHOLD_DRAW}",
+        ),
+        ("\n_LAPLACE = ", "\n_KEPT: dict = {}\n_LAPLACE = "),
+        cells=("two sessions at once, add_remove",),
+        tests=(_EVERY_DRAW,),
+    ),
+    _mutant(
+        "another noise of the threshold after a positive answer, at the same price",
+        "sessions/service.py",
+        (
+            "        number = state.answered + 1\n",
+            "        if is_positive:\n"
+            "            scale, about = int(asking.opened.said.threshold_scale), asking.opening.entry_hash\n"
+            "            sealed = seal(self.ledger.guard.keys, self._draw(scale), about)\n"
+            "            repository.forget_noise(connection, session.id)\n"
+            "            repository._INSERT_NOISE.execute(\n"
+            "                connection, session_id=session.id, key_id=sealed.key_id, sealed=sealed.sealed\n"
+            "            )\n"
+            "        number = state.answered + 1\n",
+        ),
+        tests=(_EVERY_DRAW,),
+    ),
+    _mutant(
+        "the noise of questions not scaled by positive answers",
+        "privacy/thresholds.py",
+        ("self.directions * self.positives * self.sensitivity", "self.directions * self.sensitivity"),
+        ("(1 if is_monotone else 2) * positives\n", "(1 if is_monotone else 2)\n"),
+        cells=(_TWO_POSITIVES,),
+        tests=(THRESHOLDS,),
+    ),
+    _mutant(
+        "questions of either direction priced as of one",
+        "privacy/thresholds.py",
+        ("        return 1 if self.is_monotone else 2\n", "        return 1\n"),
+        ("(1 if is_monotone else 2) * positives\n", "positives\n"),
+        cells=("a session of either direction, replace_one",),
+        tests=(THRESHOLDS,),
+    ),
+    _mutant(
+        "a session of one direction where people are replaced",
+        "sessions/service.py",
+        ("    if is_monotone and dataset.adjacency is not Adjacency.ADD_REMOVE:\n", "    if False:\n"),
+        tests=(f"{SESSION_TESTS}::test_a_session_of_one_direction_is_refused_where_people_are_replaced",),
+    ),
+    _mutant(
+        "questions moved by one row of a person with two",
+        "sessions/questions.py",
+        ("    return rows_per_person * STEP\n", "    return STEP\n"),
+        cells=("a session, persons of two rows, add_remove",),
+        tests=(f"{SESSION_TESTS}::test_a_person_of_two_rows_moves_a_question_twice_as_far",),
+    ),
+    _mutant(
+        "half of a session charged",
+        "privacy/thresholds.py",
+        ("return units_up(accountant.laplace(self.epsilon))", "return units_up(accountant.laplace(self.epsilon)) // 2"),
+        cells=(_SESSION,),
+        tests=(_EVERY_DRAW,),
+    ),
+    _mutant(
+        "a session goes on after its last positive answer",
+        "entries/account.py",
+        ("if found.positives == found.positives_max:", "if found.positives < 0:"),
+        (
+            "            and self._count_positives(session) < opened.said.positives\n",
+            "",
+            "curator_service/sessions/service.py",
+        ),
+        ("if answered.positives_left == 0:", "if False:", "curator_service/sessions/service.py"),
+        cells=(_SESSION,),
+    ),
+    _mutant(
+        "a session ended by what a first look says alone",
+        "entries/account.py",
+        ("if found.positives == found.positives_max:", "if found.positives < 0:"),
+        tests=(SESSION_ENTRIES,),
+    ),
+    _mutant(
+        "a session not ended by a cut",
+        "entries/account.py",
+        ("[session for session, found in self.items() if found.dataset == dataset]", "[]"),
+        tests=(SESSION_ENTRIES,),
+    ),
+    _mutant(
+        "an answer with the noisy number",
+        "sessions/service.py",
+        (
+            "        number = state.answered + 1\n",
+            "        self.noisy = sums.tolist(), drawn\n        number = state.answered + 1\n",
+        ),
+        (
+            "            positives_left=asking.opened.said",
+            '            noisy=str(getattr(self, "noisy", "")),\n            positives_left=asking.opened.said',
+        ),
+        (
+            "    receipt: Annotated[dict[str, Any], Described(AnswerQuestion)]\n",
+            '    receipt: Annotated[dict[str, Any], Described(AnswerQuestion)]\n    noisy: str = ""\n',
+            "curator_service/sessions/response_models.py",
+        ),
+        cells=(_SESSION,),
+        tests=("tests/contract/test_client_contract.py::test_the_interface_is_the_reviewed_one",),
+    ),
+    _mutant(
+        "a fresh answer for a key that was answered",
+        "sessions/service.py",
+        (
+            "key, session = check_key(key), self.find(session_id)",
+            'key, session = new_id("key_"), self.find(session_id)',
+        ),
+        tests=(f"{SESSION_TESTS}::test_a_key_gives_its_answer_for_ever",),
+    ),
+    # --- Local reports
+    Mutant(
+        "half of the noise of a report",
+        "analyst_client/local/questions.py",
+        (("return odds_within(self.cost)", "return odds_within(2 * self.cost)"),),
+        cells=("a report, randomised response", "a report, one number"),
+    ),
+    Mutant(
+        "e^ε in floats",
+        "analyst_client/local/exact.py",
+        (("return Fraction(exp_below(epsilon), 1 << BITS)", 'return Fraction(__import__("math").exp(epsilon))'),),
+        tests=(f"{LOCAL_LAWS}::test_odds_are_at_most_the_exponential_and_near_it",),
+    ),
+    Mutant(
+        "corners between two halves in both, as they were printed",
+        "analyst_client/local/mechanisms.py",
+        (("(a if j >= near else b)", "(a * (2 * j >= self.size) + b * (2 * j <= self.size))"),),
+        cells=("a report, two numbers",),
+        tests=(LOCAL_LAWS,),
+    ),
+    Mutant(
+        "a question answered anew",
+        "analyst_client/local/participant.py",
+        (("            if question.digest not in state.reports:\n", "            if question:\n"),),
+        tests=(f"{PARTICIPANTS}::test_the_same_question_gets_the_same_report_at_no_cost",),
+    ),
+    Mutant(
+        "a report beyond a person's limit",
+        "analyst_client/local/participant.py",
+        (("                self._check(state, question.cost)\n", ""),),
+        tests=(f"{PARTICIPANTS}::test_a_report_beyond_the_limit_is_refused_before_the_record_is_read",),
     ),
 )

@@ -6,6 +6,7 @@ from audit import evidence
 from audit.digest import digest_line
 from audit.expressions import EXPRESSIONS
 from audit.game import DEVIATIONS, SHARP, Outcome
+from audit.local import ROUNDS as LOCAL_ROUNDS
 from audit.mutation import ROUNDS as MUTANT_ROUNDS
 from audit.mutation import Catch
 
@@ -36,6 +37,7 @@ def render_page(outcomes: Sequence[Outcome], catches: Sequence[Catch], digest: s
         digest_line=digest_line(digest),
         rounds=f"{rounds:,}",
         expressions=f"{EXPRESSIONS:,}",
+        local=LOCAL_ROUNDS,
         level=f"{evidence.LEVEL:g}".replace("e-06", "·10⁻⁶").replace("1·", ""),
         confidence=f"{evidence.CONFIDENCE:.1%}".replace("%", " %"),
         sharp=f"{SHARP:.0%}".replace("%", " %"),
@@ -113,6 +115,18 @@ limit. What he had spent when he stopped is no bound under `gdp`: he must be rig
 the game would prove little. Under a pure account it is a bound, so there he is held against the mean of what each run
 had spent. He plays a quarter as often as cells are played.
 
+A **threshold session** is asked first what the person moves one way, then what the person moves the other way or not at
+all: the worst case of the proof. The attacker guesses once, by the exact chance of all its answers under either
+dataset, summed over the hidden noise of the threshold. Only answers that tell enough count. They are held against e^ε
+of what was charged, also those of two sessions at once. A session between releases of one budget is held against the
+root of the sum of what all of them cost. `moved` is about the answers that tell most. It reaches 1 only after many
+questions, so {sharp} is not asked for here. A **local report** is made of one of two records, by the client itself,
+{local} times as often as a cell is played.
+
+The answers of a session that tell most are rare, and guesses alone would find small flaws in them late. So all answers
+of sessions and reports must also come as often as their exact chances say. `found` is then the larger power of the two
+tests.
+
 | cell | claim | moved | guesses | right | bound | p-value | at least | found: half | found: √2 |
 | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
 {cells}
@@ -144,6 +158,7 @@ request clips again what ingest has clipped: from outside, the loss of one of th
   unit of the lattice, minus zero) are for proofs and unit tests; the mutants show that those look.
 - Cells have up to five terms and a price near µ = 1. Published calibrations and the account in ρ are left to the
   tests.
+- Sessions have up to eight questions and two positive answers. More are left to the tests.
 - The worst neighbours are those of our own proofs. A pair that the proofs overlook is searched for in
   `tests/unit/privacy`, not here.
 - Time, memory and logs are not watched.

@@ -22,17 +22,20 @@ from audit.core import ROOT
 from audit.digest import PAGE, code_digest
 from audit.expressions import sweep
 from audit.game import ROUNDS, Outcome, check_sharing, play
+from audit.local import LOCAL, play_local
 from audit.mutants import MUTANTS, SHARING
 from audit.mutation import Baseline, try_mutants
 from audit.plans import PLANS, play_plan
 from audit.report import cell_line, mutant_line, render_page
+from audit.sessions import SESSIONS, play_session
 from audit.stopping import STOPPING, play_stopping
 
 FOUND = 1
 EXPRESSIONS = "expressions"
 """Random expressions on hostile rows, beside the cells: see `audit.expressions`."""
 SHARING_CELL = "gaussian box, add_remove"
-NAMES = (EXPRESSIONS, SHARING, *PLANS, *STOPPING, *CELLS)
+TABLE = (*CELLS, *PLANS, *STOPPING, *SESSIONS, *LOCAL)
+NAMES = (EXPRESSIONS, SHARING, *PLANS, *SESSIONS, *STOPPING, *LOCAL, *CELLS)
 
 
 def workers() -> int:
@@ -51,6 +54,10 @@ def examine(name: str, rounds: int = ROUNDS) -> Outcome:
         return play_plan(name, PLANS[name], rounds // 2)
     if name in STOPPING:
         return play_stopping(name, STOPPING[name], rounds // 4)
+    if name in SESSIONS:
+        return play_session(name, SESSIONS[name], rounds)
+    if name in LOCAL:
+        return play_local(name, LOCAL[name], rounds)
     return play(name, CELLS[name], rounds)
 
 
@@ -116,8 +123,7 @@ def audit(*, rounds: int, write: bool, everything: bool) -> int:
         return 1
     if write:
         (ROOT / PAGE).write_text(
-            render_page([outcomes[name] for name in (*CELLS, *PLANS, *STOPPING)], catches, digest, rounds),
-            encoding="utf-8",
+            render_page([outcomes[name] for name in TABLE], catches, digest, rounds), encoding="utf-8"
         )
         say(f"written: {PAGE}")
     used = os.times()

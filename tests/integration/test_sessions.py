@@ -11,6 +11,7 @@ from support import ROWS, Api, World, ZeroNoise, open_world, problem
 from test_versions import cut, register
 
 from curator_service.backup import write_backup
+from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.samplers import Distribution
 from curator_service.sessions.service import SessionService
 
@@ -109,10 +110,10 @@ def test_every_draw_has_the_scale_that_was_charged(world: World, direction: str,
     opened = open_session(api, direction=direction, positives=positives)
     laplace = Distribution.DISCRETE_LAPLACE
     assert noise.asked == [(laplace, [int(opened["threshold_scale"])])]
-    for number in range(3):
-        direction_asked = "above" if direction == "any" else direction
-        ask(api, opened, f"q{number}", 10**6, direction=direction_asked)
-    assert noise.asked[1:] == 3 * [(laplace, [int(opened["question_scale"])])]
+    thresholds = [10**6, 10**6, 1, 1][: 2 + positives]
+    told = [ask(api, opened, f"q{i}", at, direction="above")["is_positive"] for i, at in enumerate(thresholds)]
+    assert told == [False, False, True, True][: 2 + positives]
+    assert noise.asked[1:] == len(told) * [(laplace, [int(opened["question_scale"])])]
     (stated,) = [entry for entry in world.entries() if entry["kind"] == "session"]
     scales = [int(stated[name]) for name in ("threshold_scale", "question_scale")]
     assert scales == [int(opened[name]) for name in ("threshold_scale", "question_scale")]
@@ -122,6 +123,8 @@ def test_every_draw_has_the_scale_that_was_charged(world: World, direction: str,
     assert epsilon <= Fraction(1, 10)
     accountant = world.curator.datasets.list_all()[0].accountant
     assert int(stated["units"]) == math.ceil(accountant.laplace(epsilon) * 10**12) == world.account().posted
+    open_session(api, "another", direction=direction, positives=positives)
+    assert noise.asked[1 + len(told) :] == noise.asked[:1]
 
 
 @pytest.mark.parametrize(("threshold_noise", "question_noise"), [(0, 0), (5, 0), (0, 5), (7, 7), (-3, 0), (0, -3)])
@@ -148,6 +151,16 @@ def test_a_person_of_two_rows_moves_a_question_twice_as_far(world: World) -> Non
     of_two, of_one = (answer.json() for answer in asked)
     assert int(of_two["sensitivity"]) == 2 * int(of_one["sensitivity"]) == 2 * (2**17 - 1) ** 2
     assert int(of_two["question_scale"]) >= 2 * int(of_one["question_scale"]) - 2
+
+
+def test_a_session_of_one_direction_is_refused_where_people_are_replaced(tmp_path: Path) -> None:
+    """A person in another's place may raise one number and lower the next."""
+    with open_world(tmp_path, adjacency=Adjacency.REPLACE_ONE) as world:
+        for direction in ("above", "below"):
+            answer = world.api().post(SESSIONS, json=ASKED | {"direction": direction}, key=direction)
+            found = problem(answer, "request-invalid", 422)
+            assert [error["pointer"] for error in found["errors"]] == ["/direction"]
+        open_session(world.api(), direction="any")
 
 
 @pytest.mark.parametrize("end", ["a cut", "the last positive answer"])

@@ -9,9 +9,10 @@ import pytest
 from audit.cells import CELLS
 from audit.core import ROOT
 from audit.digest import audited_files
-from audit.mutants import MUTANTS, SHARING, Mutant
+from audit.mutants import MUTANTS, Mutant
 from audit.mutation import StaleMutantError, patch
 from audit.neighbours import Cell, exact_answer
+from audit.run import NAMES
 
 
 def cell(rows: dict[str, object], **row: float) -> Cell:
@@ -54,7 +55,7 @@ def test_neighbours_move_the_answer() -> None:
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_mutant_names_what_exists(mutant: Mutant, tmp_path: Path) -> None:
     assert mutant.cells or mutant.tests
-    assert set(mutant.cells) <= {SHARING, *CELLS}
+    assert set(mutant.cells) <= {*NAMES}
     for name in mutant.tests:
         file, *within = name.split("::")
         text = (ROOT / file).read_text(encoding="utf-8")
