@@ -16,6 +16,7 @@ from fastapi import FastAPI
 from patience import scaled
 from support import ADMIN, World, body, make_rows, open_population, open_world
 
+from analyst_client.local import RandomizedResponse, survey_terms
 from curator_service.api.connections import server_options
 from curator_service.app import create_app
 from curator_service.identity.policy import Role
@@ -77,6 +78,9 @@ def furnish(world: World) -> None:
     held = world.api("ada").post("/v1/datasets/cohort/reservations", json=reserved, key="held")
     assert held.status_code == 201, held.text
     ask_of_wards(world)
+    question = RandomizedResponse({"smoker": ["no", MARKUP]}, epsilon=1, study=MARKUP)
+    asked = survey_terms("smoking", question, reports_max=9)
+    assert world.api("stella").post("/v1/surveys", json=asked).status_code == 201
 
 
 def ask_of_wards(world: World) -> None:

@@ -38,6 +38,7 @@ DONE = {
     "asked": "Asked. Another privacy officer decides.",
     "restricted": "Done. It only restricts, so it holds from now on.",
     "closed": "Closed. It answers no more questions.",
+    "survey-closed": "Closed. It takes no more reports.",
     "ended": "Ended. Nothing is charged under this permit any more.",
     "revoked": "Revoked. From the next request on the token lets nobody in.",
 }

@@ -172,6 +172,9 @@ PAGES: dict[tuple[str, str], Route] = {
     ),
     ("GET", "/admin/datasets"): Route(A.READ_DATASET),
     ("GET", "/admin/datasets/{name}"): Route(A.READ_DATASET, "dataset"),
+    ("GET", "/admin/surveys"): Route(A.READ_REPORTS),
+    ("GET", "/admin/surveys/{survey}"): Route(A.READ_REPORTS, "survey"),
+    ("POST", "/admin/surveys/{survey}/close"): Route(A.COLLECT, "survey to close", status=303, besides={"closed": 409}),
     ("GET", "/admin/sessions"): Route(A.READ_RESERVATION),
     ("GET", "/admin/sessions/{session_id}"): Route(A.READ_RESERVATION, "session"),
     ("POST", "/admin/sessions/{session_id}/close"): Route(

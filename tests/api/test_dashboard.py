@@ -63,7 +63,7 @@ def pages_of(world: World) -> list[str]:
         "/admin/spending?by=month&by=kind&population=town", "/admin/permits", f"/admin/permits/{permit}",
         "/admin/permits/ask", f"/admin/permits/{permit}/change", "/admin/proposals",
         "/admin/proposals/population", "/admin/datasets",
-        "/admin/datasets/cohort", "/admin/sessions",
+        "/admin/datasets/cohort", "/admin/surveys", "/admin/surveys/smoking", "/admin/sessions",
         f"/admin/sessions/{session_of(world)}", "/admin/tokens", "/admin/keys", "/admin/nothing-here",
     ]  # fmt: skip
 
@@ -371,7 +371,14 @@ class TestForms:
         person, other = Person(officers, "olga"), Person(officers, "otto")
         own, theirs = token_of(person.get("/admin")), token_of(other.get("/admin"))
         token = {"none": "", "foreign": "0" * 64, "of somebody else": theirs, "own": own}[form]
-        values = {"population": "town", "permit_id": "x", "proposal_id": "x", "token_id": "x", "session_id": "x"}
+        values = {
+            "population": "town",
+            "permit_id": "x",
+            "proposal_id": "x",
+            "token_id": "x",
+            "session_id": "x",
+            "survey": "x",
+        }
         before = [officers.account(name).sequence for name in ("town", "valley")]
         posted = 0
         for route in routes_of(person.app):
@@ -380,7 +387,7 @@ class TestForms:
                 fields = {"form_token": token, "notion": "mu", "mu": "0.1", "reason": "x"}
                 assert person.post(address, fields, headers=headers).status_code == 403, address
                 posted += 1
-        assert posted == 13
+        assert posted == 14
         assert [officers.account(name).sequence for name in ("town", "valley")] == before
         assert person.get("/admin").status_code == 200
 
@@ -441,6 +448,7 @@ class TestFreshness:
             "/admin/permits/prm_0/end",
             "/admin/tokens/0/revoke",
             "/admin/sessions/ses_0/close",
+            "/admin/surveys/smoking/close",
         ):
             answer = person.post(address, {"form_token": form})
             assert answer.status_code == 403, address
@@ -966,3 +974,16 @@ def test_pages_are_in_no_document_and_each_has_an_action_or_is_the_entrance(worl
         "/admin/sign-in", "/admin/sign-in/{name}", "/admin/sign-in/{name}/callback", "/admin/sign-out",
         "/admin/static/{name}",
     }  # fmt: skip
+
+
+class TestSurveys:
+    def test_a_survey_says_what_protects_whom_and_is_closed(self, past: World) -> None:
+        stella, audra = (Person(past, who) for who in ("stella", "audra"))
+        page = stella.get("/admin/surveys/smoking")
+        shown = text_of(page.text)
+        for said in ("0 of 9 reports", "Each invitation gives one report", "False reports", "randomized_response"):
+            assert said in shown, said
+        assert MARKUP not in page.text
+        assert "smoking" in text_of(stella.get("/admin/surveys").text)
+        assert "Close this survey" not in text_of(audra.get("/admin/surveys/smoking").text)
+        assert stella.get("/admin/surveys/nothing").status_code == 404

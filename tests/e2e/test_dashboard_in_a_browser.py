@@ -91,6 +91,7 @@ def pages_of(world: World) -> list[str]:
         *(f"/admin/permits/{permit.id}" for permit in permits), f"/admin/permits/{permits[0].id}/change",
         "/admin/permits/ask", "/admin/proposals", "/admin/proposals/population",
         "/admin/datasets", "/admin/datasets/cohort", "/admin/sessions",
+        "/admin/surveys", "/admin/surveys/smoking",
         f"/admin/sessions/{session_of(world)}", "/admin/tokens",
         "/admin/keys", "/admin/nothing-here",
     ]  # fmt: skip

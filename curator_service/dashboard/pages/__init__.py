@@ -17,6 +17,7 @@ from curator_service.dashboard.pages import (
     providers,
     sessions,
     spending,
+    surveys,
     tokens,
 )
 from curator_service.dashboard.pages.acts import add_act
@@ -45,6 +46,7 @@ def add_dashboard(router: APIRouter, slices: Iterable[Acts] = ()) -> None:
         ledger.router,
         spending.router,
         sessions.router,
+        surveys.router,
         permits.router,
         proposals.router,
         datasets.router,
