@@ -41,7 +41,6 @@ from curator_service.readiness import Readiness, SharedLook
 from curator_service.releases.pace import measure_pace
 from curator_service.releases.requests import describe_requests
 from curator_service.releases.response_models import AnswerSpaceExceededProblem, ReleaseInProgressProblem
-from curator_service.releases.schemas import ReservationRequest
 from curator_service.releases.waiting import JobWaits
 from curator_service.settings import Settings
 
@@ -244,8 +243,9 @@ def _add_document(app: FastAPI, kinds: KindRegistry, acts: Sequence[Acts]) -> No
         document = generate()
         parts: dict[str, Any] = {}
         requests = [kind.request_model for kind in kinds]
-        bodies = [act.body for slice_ in acts for act in slice_ if act.path and act.body is not None]
-        models: list[type[BaseModel]] = [*requests, ReservationRequest, *bodies, _Problem]
+        asked = [act.body or act.asks for slice_ in acts for act in slice_ if act.path]
+        bodies = [model for model in asked if not isinstance(model, str)]
+        models: list[type[BaseModel]] = [*requests, *bodies, _Problem]
         for model in models:
             schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
             parts |= schema.pop("$defs", {}) | {schema["title"]: schema}

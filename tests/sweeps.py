@@ -76,6 +76,7 @@ SWEEPS = {
             "curator_service/permits",
             "curator_service/register",
             "curator_service/releases",
+            "curator_service/sessions",
             "curator_service/app.py",
             "curator_service/backup.py",
             "curator_service/container.py",

@@ -170,8 +170,8 @@ class Act:
         The model of an answer, where the function returns it as a mapping.
     responses : dict
         Of the OpenAPI document, where answers have several models.
-    asks : str
-        Name of the model of a body that the function reads itself.
+    asks : type or str
+        Model of a body that the function reads itself, or the name of a schema of the document; empty for no body.
     example : dict
         Of a body.
     headers : tuple of dict
@@ -202,7 +202,7 @@ class Act:
     waits: str = ""
     answer: Any = None
     responses: Mapping[int | str, dict[str, Any]] = field(default_factory=dict)
-    asks: str = ""
+    asks: type[BaseModel] | str = ""
     example: Mapping[str, Any] | None = None
     headers: tuple[Mapping[str, Any], ...] = ()
     has_page: bool = False

@@ -84,9 +84,9 @@ def _describe_request(act: Act) -> dict[str, Any]:
     headers = [*([] if act.key is None else [KEY_PARAMETER | {"required": act.key.value}]), *act.headers]
     described = [*(one.describe() for one in act.parameters if one.place == "query"), *headers]
     more: dict[str, Any] = {"parameters": described} if described else {}
-    asks = act.asks if act.body is None else act.body.__name__
-    if asks:
-        schema = {"schema": {"$ref": f"#/components/schemas/{asks}"}}
+    if asks := act.body or act.asks:
+        name = asks if isinstance(asks, str) else asks.__name__
+        schema = {"schema": {"$ref": f"#/components/schemas/{name}"}}
         content = {"application/json": schema | ({} if act.example is None else {"example": act.example})}
         more["requestBody"] = {
             "required": act.body is None or any(one.is_needed for one in act.of_body),

@@ -222,7 +222,7 @@ def _show_job(context: RequestContext, job: Reservation, dataset: Dataset, statu
 @acts.route(
     Action.RESERVE,
     "POST /v1/datasets/{name}/reservations",
-    asks="ReservationRequest",
+    asks=ReservationRequest,
     example=RESERVATION_EXAMPLE,
     key=RetryKey.REQUIRED,
     status=201,

@@ -32,7 +32,7 @@ ThresholdSessionId = Annotated[str, Field(description="A threshold session's id;
 @acts.route(
     Action.QUOTE,
     "POST /v1/datasets/{name}/sessions/quotes",
-    asks="SessionRequest",
+    asks=SessionRequest,
     example=SESSION_EXAMPLE,
     answer=SessionTerms,
 )
@@ -45,7 +45,7 @@ def quote_session(context: RequestContext, name: DatasetName) -> SessionTerms:
 @acts.route(
     Action.REQUEST_RELEASE,
     "POST /v1/datasets/{name}/sessions",
-    asks="SessionRequest",
+    asks=SessionRequest,
     example=SESSION_EXAMPLE,
     key=RetryKey.REQUIRED,
     status=201,
@@ -61,7 +61,7 @@ def open_session(context: RequestContext, name: DatasetName) -> Response:
 @acts.route(
     Action.REQUEST_RELEASE,
     "POST /v1/sessions/{session_id}/questions",
-    asks="QuestionRequest",
+    asks=QuestionRequest,
     example=QUESTION_EXAMPLE,
     key=RetryKey.REQUIRED,
     status=201,

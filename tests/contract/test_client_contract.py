@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -181,6 +182,7 @@ def test_the_interface_is_the_reviewed_one(tmp_path: Path) -> None:
         SNAPSHOT.write_text(text, encoding="utf-8")
         MODULE.write_text(make_module(json.loads(text)), encoding="utf-8")
     assert json.loads(SNAPSHOT.read_text(encoding="utf-8")) == json.loads(text)
+    assert {*re.findall(r'"#/components/schemas/(.+?)"', text)} <= document["components"]["schemas"].keys()
 
 
 def test_the_client_s_table_of_acts_is_the_document_s() -> None:

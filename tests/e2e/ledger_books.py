@@ -28,6 +28,14 @@ class LedgerBooks:
         For each principal's key its release and its reservation.
     reservations : list of tuple
         Id, units, drawn units and state.
+    stated : list of int
+        The sequence of the entry that is the answer of a key.
+    sessions : dict of str to int
+        The sequence of the entry that opened each session.
+    questions : dict of tuple to int
+        For each session and number the sequence of the answer's entry.
+    noise : list of str
+        The sessions whose noise is there.
     seal : str
         Why the curator is sealed; empty while it is not.
     """
@@ -39,6 +47,10 @@ class LedgerBooks:
     releases: dict[str, int]
     keys: dict[tuple[str, str], tuple[str | None, str | None]]
     reservations: Rows
+    stated: list[int]
+    sessions: dict[str, int]
+    questions: dict[tuple[str, int], int]
+    noise: list[str]
     seal: str
 
     @property
@@ -60,7 +72,9 @@ class LedgerBooks:
         claimed = {release for release, _ in self.keys.values()}
         assert set(self.releases) <= claimed, "an answer belongs to no key: a phantom charge"
         assert claimed - {None} <= set(self.releases), "a key has an answer that is not stored"
-        assert sum(int(entry["units"]) for entry in self.charges) == self.posted, "the account is not what was charged"
+        self._check_sessions()
+        charged = sum(int(entry["units"]) for entry in (*self.charges, *self.of_kind("session")))
+        assert charged == self.posted, "the account is not what was charged"
         held = sum(units - drawn for _, units, drawn, state in self.reservations if state == "open")
         assert held == self.pending, "the account is not what is held"
         assert self.posted >= 0
@@ -69,6 +83,27 @@ class LedgerBooks:
         assert [entry["sequence"] for entry in self.entries] == list(range(1, len(self.entries) + 1))
         if settled:
             assert self.pending == 0, [row for row in self.reservations if row[3] == "open"]
+
+    def _check_sessions(self) -> None:
+        """Check that sessions, questions, keys and chain are one story, and that nothing follows a session's end."""
+        opened, answers = self.of_kind("session"), self.of_kind("answer")
+        assert {entry["session"]: entry["sequence"] for entry in opened} == self.sessions
+        assert {(entry["session"], entry["number"]): entry["sequence"] for entry in answers} == self.questions
+        stated = [entry["sequence"] for entry in self.entries if entry["kind"] in {"session", "answer"}]
+        assert sorted(self.stated) == stated, "an answer belongs to no key, or to two"
+        for entry in opened:
+            _, *own = [later for later in self.entries if later.get("session") == entry["session"]]
+            told = [one for one in own if one["kind"] == "answer"]
+            yes = [one["answer"] == "positive" for one in told]
+            assert [one["number"] for one in told] == list(range(1, len(told) + 1))
+            assert [one["positives"] for one in told] == [sum(yes[:i]) for i in range(len(yes))]
+            most = entry["positives"]
+            assert sum(yes) <= most
+            is_over = [
+                one["kind"] == "close" or one["positives"] + (one["answer"] == "positive") == most for one in own
+            ]
+            assert not any(is_over[:-1]), "it went on after its end"
+            assert any(is_over) or entry["session"] in self.noise, "it was paid, and cannot be asked"
 
 
 def read_books(url: str, population: str) -> LedgerBooks:
@@ -87,6 +122,14 @@ def read_books(url: str, population: str) -> LedgerBooks:
         reservations = read(
             "SELECT id, units, drawn_units, state FROM reservations WHERE population = %s", [population]
         )
+        stated = read("SELECT sequence FROM idempotency_keys WHERE population = %s", [population])
+        sessions = read("SELECT id, sequence FROM sessions WHERE population = %s", [population])
+        questions = read(
+            "SELECT q.session_id, q.number, q.sequence FROM session_questions q "
+            "JOIN sessions s ON s.id = q.session_id WHERE s.population = %s",
+            [population],
+        )
+        noise = read("SELECT session_id FROM session_noise", [])
         ((seal,),) = read("SELECT reason FROM seal", [])
     return LedgerBooks(
         limit=limit,
@@ -96,6 +139,10 @@ def read_books(url: str, population: str) -> LedgerBooks:
         releases=dict(releases),
         keys={(principal, key): (release, reservation) for principal, key, release, reservation in keys},
         reservations=reservations,
+        stated=[sequence for (sequence,) in stated],
+        sessions=dict(sessions),
+        questions={(session, number): sequence for session, number, sequence in questions},
+        noise=[session for (session,) in noise],
         seal=seal,
     )
 

@@ -16,6 +16,7 @@ POSTED = ("after commit", "before commit 2", "after commit 2")
 WORKED = ("after commit", "after commit 2")
 ASYNC = {"Prefer": "respond-async"}
 RESERVATION = {"price": {"mu": 1.0}, "expires_in_s": 3600}
+COUNTED = ("charge", "derive", "session", "answer")
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,8 @@ class PlannedRequest:
     seams : tuple of str
         The steps of short tests.
     headers : dict of str to str
-    before : int
-        How many charges there were before the first try.
+    before : str
+        Of the one entry that was there before the first try; empty where there was none.
     """
 
     path: str
@@ -41,7 +42,7 @@ class PlannedRequest:
     kind: str
     seams: tuple[str, ...]
     headers: dict[str, str] = field(default_factory=dict)
-    before: int = 0
+    before: str = ""
 
     def key(self, i: int) -> str:
         """Return the i-th key: no other wish of the same analyst has it."""
@@ -70,9 +71,8 @@ class PlannedRequest:
 
     def check(self, books: LedgerBooks, tries: int, step: str) -> None:
         """Check that each key so far has what it should, once, and that no job holds anything."""
-        bought = tries if self.kind == "charge" else 0
-        assert len(books.charges) == self.before + bought, step
-        assert len(books.of_kind("derive")) == (tries if self.kind == "derive" else 0), step
+        for kind in COUNTED:
+            assert len(books.of_kind(kind)) == (kind == self.before) + tries * (kind == self.kind), f"{kind}: {step}"
         still_open = [row[0] for row in books.reservations if row[3] == "open"]
         assert [name for name in still_open if name.startswith("job_")] == [], step
         if self.kind == "reserve":
@@ -111,7 +111,7 @@ def stored_answer(path: str, caller: Caller) -> PlannedRequest:
     """Return what is answered from storage: only the key is tied."""
     stored = ball(fresh=False)
     assert caller.insist(f"{path}/releases", stored, key_of(path)).status_code == 201
-    return PlannedRequest(f"{path}/releases", lambda _: stored, "", ("after commit",), before=1)
+    return PlannedRequest(f"{path}/releases", lambda _: stored, "", ("after commit",), before="charge")
 
 
 def derived_answer(path: str, caller: Caller) -> PlannedRequest:
@@ -124,7 +124,7 @@ def derived_answer(path: str, caller: Caller) -> PlannedRequest:
         chosen = [name for k, name in enumerate(columns) if (i + 1) >> k & 1]
         return box(fresh=False, features=chosen, targets=[], statistics=["xtx"], price={"mu": 0.002})
 
-    return PlannedRequest(f"{path}/releases", part, "derive", ("after commit",), before=1)
+    return PlannedRequest(f"{path}/releases", part, "derive", ("after commit",), before="charge")
 
 
 def reservation(path: str, caller: Caller) -> PlannedRequest:
@@ -150,6 +150,29 @@ def job_from_reservation(path: str, caller: Caller) -> PlannedRequest:
     return PlannedRequest(f"{path}/releases", lambda _: ball(reservation=reservation_id), "charge", WORKED[1:], ASYNC)
 
 
+def session(**changes: Any) -> dict[str, Any]:
+    """Return a request that opens a session."""
+    return {"positives": 1000, "direction": "any", "price": {"epsilon": 0.01}, **changes}
+
+
+def question(answer: int) -> dict[str, Any]:
+    """Return a question whose answer is yes (1) or no (0), whatever the noise."""
+    return {"threshold": 10**9, "direction": ("above", "below")[answer]}
+
+
+def opened_session(path: str, caller: Caller) -> PlannedRequest:
+    """Return what opens a session."""
+    del caller
+    return PlannedRequest(f"{path}/sessions", lambda i: session(price={"epsilon": 0.01 + i * 1e-6}), "session", AT_ONCE)
+
+
+def asked_question(path: str, caller: Caller) -> PlannedRequest:
+    """Return what a session answers: yes and no by turns."""
+    opened = caller.insist(f"{path}/sessions", session(), key_of(path)).json()
+    questions = f"/v1/sessions/{opened['id']}/questions"
+    return PlannedRequest(questions, lambda i: question(i % 2), "answer", AT_ONCE, before="session")
+
+
 WishMaker = Callable[[str, Caller], PlannedRequest]
 WISHES: tuple[WishMaker, ...] = (
     box_release,
@@ -160,6 +183,8 @@ WISHES: tuple[WishMaker, ...] = (
     reservation,
     draw_from_reservation,
     job_from_reservation,
+    opened_session,
+    asked_question,
 )
 
 

@@ -1,5 +1,6 @@
 """Clocks that jump a year ahead and back: a reservation may end early, and no charge is lost or doubled."""
 
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -7,7 +8,8 @@ import pytest
 from deployments import ANALYSTS, Caller, Deployment, Server, ball, box, slug
 from faulty import CLOCK_VARIABLE
 from patience import pause, wait_for
-from planned_requests import ASYNC, RESERVATION, wait_for_end
+from planned_requests import ASYNC, RESERVATION, question, session, wait_for_end
+from test_races import ask_until_ended
 
 pytestmark = pytest.mark.slow
 
@@ -38,19 +40,50 @@ class Shifted:
 def test_a_key_gives_the_same_bytes_after_a_year_and_after_a_clock_that_went_back(town: Deployment) -> None:
     path, shifted = town.open_account("years"), Shifted(town)
     stored = ball(fresh=False, price={"mu": 0.02})
-    requests = {"at-once": box(), "reserved-first": ball(), "first": stored, "stored": stored}
+    asked = {"at-once": box(), "reserved-first": ball(), "first": stored, "stored": stored}
+    requests = {key: (f"{path}/releases", content) for key, content in asked.items()}
+    requests["session"] = f"{path}/sessions", session()
+    with shifted.call() as caller:
+        place = caller.insist(*requests["session"], "session").json()["id"]
+    requests["question"] = f"/v1/sessions/{place}/questions", question(0)
     first: dict[str, bytes] = {}
     for days in (0, YEAR, -YEAR, 0):
         shifted.shift(days)
         with shifted.call() as caller:
-            for key, content in requests.items():
-                answer = caller.insist(f"{path}/releases", content, key)
+            for key, request in requests.items():
+                answer = caller.insist(*request, key)
                 assert answer.status_code in {200, 201}
                 assert answer.content == first.setdefault(key, answer.content)
         if days == YEAR:
             shifted.server.terminate()
             shifted.server.start()
-    assert len(town.audit("years").charges) == 3
+    books = town.audit("years")
+    assert [len(books.of_kind(kind)) for kind in ("charge", "session", "answer")] == [3, 1, 1]
+
+
+def test_a_session_outlives_jumps_of_the_clock_and_ends_for_good_at_a_cut(town: Deployment) -> None:
+    path, shifted = town.open_account("years"), Shifted(town)
+    middle = 45 - datetime.now(UTC).day  # no cut comes a day before or after it
+    with shifted.call() as caller:
+        shifted.shift(middle)
+        opened = caller.insist(f"{path}/sessions", session(), "open").json()
+        questions = f"/v1/sessions/{opened['id']}/questions"
+        for i, days in enumerate((middle + 1, middle - 1, middle), start=1):
+            shifted.shift(days)
+            assert caller.insist(questions, question(0), f"key-{i}").json()["number"] == i
+
+        def renew() -> None:
+            wait_for(lambda: len(town.look("years").questions) > 20, "it was asked")
+            shifted.shift(middle + 31)
+
+        with ExitStack() as stack:
+            callers = [stack.enter_context(shifted.call()) for _ in range(4)]
+            ask_until_ended(callers, questions.rpartition("/")[0], (0,), renew)
+        for days in (middle, -YEAR, 0):
+            shifted.shift(days)
+            assert slug(caller.insist(questions, question(0), "late")) == "session-ended"
+            assert caller.insist(questions, question(0), "key-2").json()["number"] == 2
+    town.audit("years")
 
 
 def test_a_clock_that_jumps_a_year_while_a_job_runs_costs_nobody_anything(town: Deployment) -> None:

@@ -34,6 +34,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.crashes]
 
 SECONDS, SEED = "CURATOR_TEST_FUZZ_SECONDS", "CURATOR_TEST_FUZZ_SEED"
 SPENDING = {f"/v1/datasets/{{name}}/{what}" for what in ("quotes", "releases")}
+SESSIONS, QUESTIONS = "/v1/datasets/{name}/sessions", "/v1/sessions/{session_id}/questions"
 EXAMPLES_MORE, EXAMPLES, EXAMPLES_LESS = 30, 12, 6
 """Requests of an operation in a round, as documented, and as many otherwise: what spends, what has a body, others."""
 BUSY_AGAIN = 3
@@ -52,28 +53,37 @@ TERMS = {
     "expires_at": "2199-01-01T00:00:00Z",
 }  # fmt: skip
 HELD = {"price": {"mu": 0.01}, "expires_in_s": 600}
+SESSION = {"positives": 9, "direction": "any", "price": {"epsilon": 0.01}}
+QUESTION = {"where": {"greater": ["age", 50]}, "threshold": 9, "direction": "above"}
 EXAMPLES_OF: dict[str, list[dict[str, Any]]] = {
     "/v1/datasets/{name}/quotes": [kind.example for kind in KINDS],
     "/v1/datasets/{name}/releases": [kind.example for kind in KINDS],
     "/v1/datasets/{name}/reservations": [HELD],
+    SESSIONS: [SESSION], f"{SESSIONS}/quotes": [SESSION], QUESTIONS: [QUESTION],
     "/v1/permits": [TERMS],
     "/v1/permits/{permit_id}": [TERMS],
     "/v1/admin/populations": [LIMIT | {"name": "newcomer", "adjacency": "add_remove"}],
     "/v1/admin/populations/{population}/limits": [LIMIT],
     "/v1/permits/{permit_id}/end": [{"reason": "over"}],
     "/v1/admin/tokens": [{"name": "newcomer", "roles": ["analyst"]}],
-}
+}  # fmt: skip
 """Bodies from which others are made by changing one member, which leads further than a body that was made up whole."""
 PLACES = {
     "name": [*["cohort"] * 4, "twin", "private", "hidden", "nothing"],
     "population": ["town", "valley", "hill", "nowhere", "_register"],
 }
+ENTERED = {
+    (f"POST {SESSIONS}", 201): "session", (f"POST {QUESTIONS}", 201): "answer",
+    ("DELETE /v1/sessions/{session_id}", 200): "close",
+}  # fmt: skip
+"""What adds an entry of a kind, and nothing else does."""
 ANSWERED = {
     ("POST /v1/datasets/{name}/quotes", 200), ("POST /v1/datasets/{name}/releases", 201),
     ("POST /v1/datasets/{name}/reservations", 201), ("POST /v1/permits", 202), ("GET /v1/releases/{release_id}", 200),
     ("GET /v1/ledger/{population}", 200), ("GET /v1/admin/tokens", 200), ("POST /v1/admin/tokens", 201),
     ("POST /v1/permits/{permit_id}/end", 200), ("POST /v1/admin/populations", 202),
-}  # fmt: skip
+    (f"POST {SESSIONS}/quotes", 200), ("GET /v1/sessions/{session_id}", 200),
+} | set(ENTERED)  # fmt: skip
 """What somebody is told in a run: else it would show that a closed door is closed."""
 CHECKED = [
     "not_a_server_error", "status_code_conformance", "content_type_conformance", "response_headers_conformance",
@@ -119,6 +129,9 @@ class Attack:
         self.found: dict[tuple[str, str], str] = {}
         self.answers: Counter[tuple[str, int]] = Counter()
         self._let_in: dict[str, list[str]] = {}
+        self._opened: list[tuple[str, str]] = []
+        self._entered: set[tuple[str, str]] = set()
+        self._before = self._count_entries()
 
     def _address(self, name: str, chance: random.Random) -> str:
         """Return something that an address can name."""
@@ -144,9 +157,11 @@ class Attack:
                 changed = chance.sample(sorted(case.body, key=repr), min(len(case.body), 1))
                 case.body = season(example | {name: case.body[name] for name in changed}, chance, held)
             else:
-                case.body = example | ({"price": chance.choice(WORDS["price"])} if "price" in example else {})
+                case.body = example | ({"price": chance.choice(WORDS["price"])} if path in SPENDING else {})
         let_in = self._let_in.get(label, [])
         who = chance.choice(let_in if let_in and chance.random() < 0.75 else list(self.tokens))
+        if path == QUESTIONS and self._opened and chance.random() < 0.5:
+            who, case.path_parameters["session_id"] = chance.choice(self._opened)
         if chance.random() < 0.9:
             case.headers = {**case.headers, "Authorization": f"Bearer {self.tokens[who]}"}
         if case.method == "POST" and chance.random() < 0.9:
@@ -170,6 +185,9 @@ class Attack:
             self._let_in[label] = [one for one, roles in PEOPLE.items() if {*roles} & {*needed}]
         if label == "POST /v1/me/token/rotate" and answer.status_code == 201:
             self.tokens[who] = answer.json()["token"]
+        if kind := ENTERED.get((label, answer.status_code)):
+            self._entered.add((kind, answer.text))
+            self._opened += [(who, answer.json()["id"])] if kind == "session" else []
         wrong = list(self._judge(answer, label))
         try:
             case.validate_response(answer, checks=checks.CHECKS.get_by_names(CHECKED))
@@ -219,6 +237,15 @@ class Attack:
         except Unsatisfiable:  # what nothing can be sent to, nothing can be sent to otherwise
             assert operation.path in {"/healthz", "/readyz", "/v1/sign-in"}, operation.label
 
+    def _count_entries(self) -> Counter[str]:
+        ledger, kinds = self.guarded.world.curator.ledger, set(ENTERED.values())
+        chains = [ledger.list_entries(one.name, count=10**6) for one in ledger.list_populations()]
+        return Counter(entry["kind"] for chain in chains for entry in chain if entry["kind"] in kinds)
+
+    def check_entries(self) -> None:
+        """Check that every answer about a session has its entry, and no refusal has one."""
+        assert self._count_entries() - self._before == Counter(kind for kind, _ in self._entered)
+
     def report(self) -> str:
         """Return what was found, in all."""
         return "\n\n".join(self.found.values())
@@ -262,6 +289,7 @@ def spend(attack: Attack) -> None:
         number += 1
         if time.monotonic() >= end:
             break
+    attack.check_entries()
     assert set(attack.answers) >= ANSWERED, sorted(ANSWERED - set(attack.answers))
 
 

@@ -20,7 +20,18 @@ from crowds import Crowd
 from deployments import LEASE_S, Caller, Deployment, Server, ball, box, is_stopped, slug
 from faulty import WATCHER_VARIABLE
 from patience import pause, scaled, wait_for
-from planned_requests import ASYNC, STEPS_MAX, WISHES, PlannedRequest, WishMaker, close_reservations, read_steps
+from planned_requests import (
+    ASYNC,
+    AT_ONCE,
+    STEPS_MAX,
+    WISHES,
+    PlannedRequest,
+    WishMaker,
+    close_reservations,
+    question,
+    read_steps,
+    session,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.crashes]
 
@@ -68,6 +79,32 @@ def test_a_killed_curator_has_charged_each_key_once_and_answers_it_with_the_same
     record_property("kills", len(killed))
     print(f"{make_wish.__name__}: killed {len(killed)} times, {'; '.join(killed)}")
     assert IS_LONG or len(killed) == len(wish.seams)
+
+
+@pytest.mark.parametrize("at", AT_ONCE)
+@pytest.mark.parametrize("end", ["its last answer", "closed"])
+def test_a_session_whose_curator_is_killed_as_it_ends_has_ended_once(town: Deployment, end: str, at: str) -> None:
+    path, server = town.open_account("killed"), town.serve()
+    with town.call(server) as caller:
+        opened = caller.insist(f"{path}/sessions", session(positives=1), "open").json()
+        place, order = f"/v1/sessions/{opened['id']}", {"at": at, "action": "kill", "trace": str(town.trace())}
+        with suppress(httpx.TransportError):
+            if end == "closed":
+                caller.delete(place, order=order)
+            else:
+                caller.post(f"{place}/questions", question(1), "ask", order=order)
+        assert server.process.wait() == -signal.SIGKILL
+        server.start()
+        if end == "closed":
+            assert (slug(caller.delete(place)) == "session-ended") == (at != "before commit")
+        else:
+            answer = caller.insist(f"{place}/questions", question(1), "ask")
+            assert (answer.json()["number"], answer.json()["is_positive"]) == (1, True)
+            assert caller.insist(f"{place}/questions", question(1), "ask").content == answer.content
+        assert slug(caller.post(f"{place}/questions", question(1), "more")) == "session-ended"
+        assert caller.get(place).json()["is_open"] is False
+    books = town.audit("killed")
+    assert len(books.of_kind("answer")) + len(books.of_kind("close")) == 1
 
 
 def test_a_curator_that_is_killed_again_and_again_under_load_loses_no_charge_and_invents_none(

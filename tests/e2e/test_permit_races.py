@@ -14,8 +14,10 @@ from typing import Any
 
 import httpx
 import pytest
-from deployments import AMPLE, ANALYSTS, Deployment, box
+from deployments import AMPLE, ANALYSTS, Caller, Deployment, box
+from ledger_books import LedgerBooks
 from patience import scaled
+from planned_requests import question, session
 
 from curator_service.kit.clock import timestamp
 
@@ -36,15 +38,23 @@ def permit(town: Deployment, dataset: str, **terms: Any) -> str:
 
 
 def start(town: Deployment, urls: list[str], path: str, start_at: float) -> list[tuple[Any, Path]]:
-    """Send customers who buy from an instant on, each for a project."""
-    buyers = []
+    """Send customers who buy from an instant on, each for a project: releases, sessions, or answers of one session."""
+    buyers, project = [], {"project": "kidney"}
     for i in range(CUSTOMERS):
+        url, token = urls[i % len(urls)], town.tokens[ANALYSTS[i % len(ANALYSTS)]]
+        with Caller(url, token) as caller:
+            opened = caller.insist(f"{path}/sessions", session(**project), "before").json()
+        wishes = (
+            (f"{path}/releases", box(**project)),
+            (f"{path}/sessions", session(**project)),
+            (f"/v1/sessions/{opened['id']}/questions", question(0)),
+        )
         record = town.folder / f"{path.rpartition('/')[2]}-{i}.record"
         arguments = {
-            "url": urls[i % len(urls)],
-            "token": town.tokens[ANALYSTS[i % len(ANALYSTS)]],
-            "path": f"{path}/releases",
-            "content": box() | {"project": "kidney", "fresh": True},
+            "url": url,
+            "token": token,
+            "path": wishes[i % 3][0],
+            "content": wishes[i % 3][1],
             "keys": [f"{path}-{i}-{j}".replace("/", "_") for j in range(REQUESTS // CUSTOMERS)],
             "start_at": start_at,
             "record": str(record),
@@ -62,6 +72,11 @@ def await_all(buyers: list[tuple[Any, Path]]) -> list[tuple[float, int, str]]:
     return [tuple(json.loads(line)) for line in lines]
 
 
+def count_answers(books: LedgerBooks) -> int:
+    """Return how many there are of releases, sessions and their questions, but for the sessions that were there."""
+    return len(books.charges) + len(books.sessions) + len(books.questions) - CUSTOMERS
+
+
 def test_nothing_is_charged_after_the_end_of_a_permit(
     town: Deployment, record_property: Callable[[str, object], None]
 ) -> None:
@@ -76,7 +91,7 @@ def test_nothing_is_charged_after_the_end_of_a_permit(
     assert outcome.keys() == {(201, ""), (403, "permit-expired")}, outcome
     assert max(sent for sent, status, _ in sold if status == 201) < end
     books = town.audit("ending")
-    assert len(books.charges) == outcome[201, ""]
+    assert count_answers(books) == outcome[201, ""]
     assert books.pending == 0
     record_property("outcome", str(outcome))
 
@@ -108,5 +123,5 @@ def test_nothing_is_charged_beyond_a_limit_that_was_lowered_meanwhile(
     outcome = Counter((status, slug) for _, status, slug in await_all(buyers))
     assert outcome.keys() == {(201, ""), (409, "budget-exceeded")}, outcome
     books = town.audit("lowered")
-    assert (len(books.charges), books.posted <= 2 * spent) == (outcome[201, ""], True)
+    assert (count_answers(books), books.posted <= 2 * spent) == (outcome[201, ""], True)
     record_property("outcome", str(outcome))

@@ -5,6 +5,7 @@ Then everybody tries what they may not: to spend more, to read what is another o
 session or a proposal that has ended.
 """
 
+import itertools
 import os
 import shutil
 import sqlite3
@@ -32,6 +33,8 @@ TABLES = {table.name: table for table in Base.metadata.sorted_tables}
 OF = {(one.table, name): one.belief for one in BELIEFS for name in one.names}
 PRICE = {"mu": 0.1}
 """10**10 units."""
+YES = {"threshold": 10**9, "direction": "below"}
+"""A question whose answer is yes, whatever the noise."""
 Act = tuple[str, tuple[Any, ...] | dict[str, Any]]
 EVERY_ROW = os.environ.get("CURATOR_TEST_LONG") == "1"
 
@@ -54,7 +57,7 @@ class Busy:
     def __init__(self, world: World, folder: Path) -> None:
         self.folder, self.tokens, self.moment = world.folder, world.tokens, world.clock.moment
         self.settings = world.settings
-        self.scratch = folder
+        self.scratch, self.count = folder, 0
         register_private(world, "ben")
         self.world = world
         api, officer = world.api(), world.api("root")
@@ -70,6 +73,13 @@ class Busy:
         assert officer.post(f"/v1/permits/{ended}/end", json={"reason": "over"}).status_code == 200
         held = {"price": {"mu": 0.1}, "expires_in_s": 9000}
         self.held = world.api("ben").post("/v1/datasets/cohort/reservations", json=held, key="held").json()["id"]
+        ben, terms = world.api("ben"), {"positives": 2, "direction": "any", "price": {"epsilon": 0.001}}
+        opened = [ben.post("/v1/datasets/cohort/sessions", json=terms, key=f"s{i}").json()["id"] for i in range(2)]
+        self.sessions = [f"/v1/sessions/{one}" for one in opened]
+        for place in (0, 1, 1):  # the first one may say yes once more, the second has ended
+            self.count += 1
+            assert ben.post(f"{self.sessions[place]}/questions", json=YES, key=f"q{self.count}").json()["is_positive"]
+        self.questions = [ben.get(one).json()["questions"] for one in self.sessions]
         self.revoked = world.add_token("cleo", Role.ANALYST)
         world.curator.identity.revoke_token(self.revoked.split("_")[1])
         raised = {"limit": {"mu": 5.0}, "reason": "more"}
@@ -81,7 +91,6 @@ class Busy:
         browser = Person(world, "audra")
         assert browser.get("/admin").status_code == 200
         self.cookies = browser.cookies
-        self.count = 0
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """Return the rows of a table."""
@@ -94,7 +103,9 @@ class Busy:
         officers = sorted(self.rows("principals"), key=lambda row: len(row["roles"]), reverse=True)
         holders = [row["id"] for row in officers]
         tokens = sorted(self.rows("tokens"), key=lambda row: holders.index(row["principal_id"]))
-        return {"principal_id": holders, "proposed_by": holders, "token_id": [row["id"] for row in tokens]}
+        named = {"token_id": tokens, "session_id": self.rows("sessions")}
+        ids = {column: [row["id"] for row in rows] for column, rows in named.items()}
+        return {"principal_id": holders, "proposed_by": holders} | ids
 
     def look(self, *acts: Act, running: bool, database: Path | None = None) -> dict[str, int] | None:
         """Return what everybody can do in a copy that was changed; None where the database refuses the change."""
@@ -151,6 +162,13 @@ class Busy:
         tell("ada spends under an ended permit", ask(app, ada, "POST", RELEASES, over, "o"))
         drawn = body(price={"mu": 0.05}, reservation=self.held, fresh=True)
         tell("ada draws on ben's reservation", ask(app, ada, "POST", RELEASES, drawn, "d"))
+        for who, session, asked in itertools.product(("ada", "ben"), (0, 1), range(2)):
+            told = ask(app, tokens[who], "POST", f"{self.sessions[session]}/questions", YES, f"y{session}{asked}")
+            tell(f"{who} is answered by ben's session {session}", told)
+        for session, known in zip(self.sessions, self.questions, strict=True):
+            told = ask(app, ben, "GET", f"{session}?limit={len(known)}")
+            tell("other answers are shown", told, lambda it, known=known: it.json().get("questions", known) != known)
+            tell("ada reads ben's session", ask(app, ada, "GET", session))
         for decided in (self.asked, self.refused):
             for who in ("ben", "olga"):
                 approve = f"/v1/admin/proposals/{decided}/approve"
@@ -246,8 +264,9 @@ def test_nobody_does_what_they_may_not(most: dict[str, int]) -> None:
     assert allowed == {
         "ada is analyst", "ben is analyst", "audra is auditor", "olga is privacy_officer", "root is steward",
         "root is operator", "root is privacy_officer", "root is auditor", "ben reads ben's", "all spend",
-        "ada spends under her permit", "a session is signed in",
+        "ada spends under her permit", "a session is signed in", "ben is answered by ben's session 0",
     }  # fmt: skip
+    assert most["ben is answered by ben's session 0"] == 1
     assert (most["ada spends under her permit"], most["all spend"]) == (2, 4)
 
 
@@ -292,6 +311,10 @@ TOGETHER = {
     "a permit that has no end": (
         "UPDATE permits SET ended_at = '', version = version + 1 WHERE project = 'over'",
         "ada spends under an ended permit",
+    ),
+    "a threshold session that goes on": (
+        "INSERT INTO session_noise SELECT id, key_id, sealed FROM session_noise JOIN sessions ON id <> session_id",
+        "ben is answered by ben's session 1",
     ),
 }
 """Columns that are changed together, and what would be gained if they were believed."""

@@ -54,6 +54,7 @@ def test_questions_cost_nothing_and_the_last_positive_answer_ends_a_session(both
     shown = api.get(f"/v1/sessions/{opened['id']}").json()
     assert [one["is_positive"] for one in shown["questions"]] == told
     assert (shown["is_open"], shown["positives_left"]) == (False, 0)
+    assert api.get(f"/v1/sessions/{opened['id']}?after={2**62}").json()["questions"] == []
 
 
 def test_a_key_gives_its_answer_for_ever(world: World) -> None:
