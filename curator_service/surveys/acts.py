@@ -42,9 +42,7 @@ def get_survey(context: RequestContext, survey: SurveyName) -> SurveyAnswer:
     return context.get(SurveyService).get(survey)
 
 
-@acts.route(
-    Action.ANSWER, "POST /v1/surveys/{survey}/reports", asks="ReportRequest", example=REPORT_EXAMPLE, status=201
-)
+@acts.route(Action.ANSWER, "POST /v1/surveys/{survey}/reports", asks=ReportRequest, example=REPORT_EXAMPLE, status=201)
 def give_report(context: RequestContext, survey: SurveyName) -> GivenAnswer:
     """Give a report, once for each invitation or, where the survey needs none, as anybody."""
     report = context.call.parse(ReportRequest)
