@@ -129,6 +129,7 @@ studies: $(VENV)/.installed ## published studies, measured again: DATA=DIR holds
 	$(BIN)/python -m studies.kalaja --data $(UCI)
 	$(BIN)/python -m studies.nieminen
 	$(BIN)/python -m studies.local_sgd
+	$(BIN)/python -m studies.overview
 	$(BIN)/python -m studies.refinement --data $(UCI)
 	$(BIN)/python -m studies.which --data $(UCI)
 

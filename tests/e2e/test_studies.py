@@ -14,7 +14,7 @@ from process_factory import Child, ProcessFactory
 
 from analyst_client import RobustPrivateRegression
 from bench import serving
-from studies import cps, kalaja, local_sgd, nieminen, wang
+from studies import cps, kalaja, local_sgd, nieminen, overview, wang
 
 pytestmark = pytest.mark.slow
 
@@ -138,12 +138,16 @@ def test_studies_of_made_up_rows_run_end_to_end(
     for name, value in small.items():
         monkeypatch.setattr(local_sgd, name, value)
     monkeypatch.setitem(nieminen.ESTIMATORS, nieminen.GAMMA, RobustPrivateRegression(draws=50, seed=7))
-    figures = tmp_path / "nieminen.png", tmp_path / "local.png"
+    monkeypatch.setattr(overview, "PEOPLE", (140, 200, 280, 350))
+    monkeypatch.setattr(overview, "STEPS", 100)
+    figures = tmp_path / "nieminen.png", tmp_path / "local.png", tmp_path / "overview.png"
     few = ["--folds", "2", "--no-splits", "--epsilons", "2", "--rows", "0", "100"]
     nieminen.main([*few, "--figure", str(figures[0])])
     local_sgd.main(["--repeats", "2", "--people", "1000", "2000", "--figure", str(figures[1])])
+    overview.main(["--repeats", "2", "--figure", str(figures[2])])
     lines = lines_of(capsys.readouterr().out)
     for name in ("published", *nieminen.DRAWN, nieminen.CUT, nieminen.PLAIN):
         assert [line[0] for line in lines].count(name) == 2
     assert [line[0] for line in lines].count("2,000") == 2 * len(local_sgd.EPSILONS)
+    assert all([line[0] for line in lines].count(name) == 2 for name in overview.MODELS)
     assert all(figure.read_bytes().startswith(b"\x89PNG") for figure in figures)
