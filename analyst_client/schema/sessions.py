@@ -71,22 +71,24 @@ class SessionTerms(Readable):
         Given the threshold's noise ρ the answers are independent, so all are right with the probability
         E[F(α + ρ)ⁿ⁻ʲ F(α − ρ)ʲ], where F is the distribution function of a question's noise and j numbers lie above.
         It is convex in j, so a ternary search finds the worst j from 0 to c. The integral over ρ is by Gauss–Legendre
-        quadrature, of Laplace noise: steps are too fine to matter.
+        quadrature, of Laplace noise: steps are too fine to matter. It is of the chance that an answer is wrong, which
+        may be small.
         """
         if questions < 1 or not 0.0 < beta < 1.0:
             raise ValueError("accuracy is for at least 1 question and a probability within 0 and 1")
         low, high = 0.0, 1.0
-        while self._chance_of_right(questions, high) < 1.0 - beta:
+        while self._chance_of_wrong(questions, high) > beta:
             low, high = high, 2.0 * high
         while high - low > 1e-6 * high:
             middle = (low + high) / 2.0
-            low, high = (low, middle) if self._chance_of_right(questions, middle) >= 1.0 - beta else (middle, high)
+            low, high = (low, middle) if self._chance_of_wrong(questions, middle) <= beta else (middle, high)
         return high * self.question_scale / self.step
 
-    def _chance_of_right(self, questions: int, alpha: float) -> float:
-        """Return the least chance that all answers are right, for α in scales of a question's noise."""
+    def _chance_of_wrong(self, questions: int, alpha: float) -> float:
+        """Return the largest chance that an answer is wrong, for α in scales of a question's noise."""
         ratio = self.threshold_scale / self.question_scale
-        kinks = np.array([-40.0 * ratio, *sorted((-alpha, 0.0, alpha)), 40.0 * ratio])
+        far = [start + 40.0 * scale for start in (0.0, alpha) for scale in (ratio, min(ratio, 1.0))]
+        kinks = np.unique([0.0, *(side * place for side in (-1.0, 1.0) for place in (alpha, *far))])
         ends = np.unique(np.concatenate([np.linspace(*pair, _PANELS + 1) for pair in pairwise(kinks)]))
         middles, halves = (ends[1:] + ends[:-1]) / 2.0, np.diff(ends) / 2.0
         rho = (middles[:, None] + halves[:, None] * _NODES).ravel()
@@ -96,12 +98,12 @@ class SessionTerms(Readable):
         low, high = 0, most
 
         def chance(j: int) -> float:
-            return float(mass @ np.exp((questions - j) * below + j * above))
+            return float(mass @ -np.expm1((questions - j) * below + j * above))
 
         while high - low > 2:
             first, second = low + (high - low) // 3, high - (high - low) // 3
-            low, high = (low, second) if chance(first) <= chance(second) else (first, high)
-        return min(map(chance, range(low, high + 1)))
+            low, high = (low, second) if chance(first) >= chance(second) else (first, high)
+        return max(map(chance, range(low, high + 1)))
 
 
 _PANELS = 24

@@ -337,7 +337,26 @@ def test_answers_that_are_gone_from_the_chain_are_not_given_again(world: World) 
     assert world.curator.ledger.guard.reason()
 
 
-def test_answers_that_nobody_signed_count_for_nothing(world: World) -> None:
+def test_answers_that_are_gone_are_not_given_again_by_a_process_that_saw_none(world: World) -> None:
+    """It has only the chain to go by, and its start was before."""
+    world.noise = ZeroNoise()
+    api, other = world.api(), world.api()
+    opened = open_session(api, positives=1)
+    noise = world.sql("SELECT session_id, key_id, sealed FROM session_noise")
+    ask(api, opened, "last", YES)
+    open_session(api, "after", **SMALL)
+    assert not other.app.state.curator.start()
+    without_triggers(
+        world,
+        """DELETE FROM ledger_entries WHERE payload LIKE '%"kind":"answer"%'""",
+        "DELETE FROM session_questions",
+        *(f"INSERT INTO session_noise VALUES {row}" for row in noise),
+    )
+    problem(send(other, opened, "more", YES), "ledger-unverified", 503)
+    assert world.curator.ledger.guard.reason()
+
+
+def test_answers_that_nobody_signed_are_found(world: World) -> None:
     api = world.api()
     opened = open_session(api)
     ask(api, opened, "first", NO)
@@ -347,7 +366,7 @@ def test_answers_that_nobody_signed_count_for_nothing(world: World) -> None:
     forged = f"""replace(replace((SELECT payload FROM ledger_entries WHERE sequence = {of_first}),
         '"number":1', '"number":7'), '"sequence":{of_first}', '"sequence":{of_first + 1}')"""
     without_triggers(world, f"UPDATE ledger_entries SET payload = {forged} WHERE sequence = {of_first + 1}")
-    assert ask(api, opened, "second", NO)["number"] == 2
+    problem(send(api, opened, "second", NO), "ledger-unverified", 503)
 
 
 def test_a_quote_is_little_work_at_any_price() -> None:

@@ -123,3 +123,20 @@ def test_answers_are_right_as_often_as_the_accuracy_says(questions: int, positiv
         margin = np.where(is_above, alpha, -alpha)
         shares.append(((margin + nu - rho[:, np.newaxis] >= 0) != is_above).any(axis=1).mean())
     assert abs(max(shares) - beta) <= 3 * math.sqrt(beta * (1 - beta) / runs)
+
+
+@pytest.mark.parametrize("ratio", [1e-3, 0.079, 0.5, 2.0, 100.0])
+@pytest.mark.parametrize("beta", [0.3, 1e-9, 1e-30])
+def test_the_accuracy_of_one_question_has_its_law_at_any_ratio_and_chance(ratio: float, beta: float) -> None:
+    """The difference of two Laplace noises exceeds α by a chance in closed form."""
+    terms = SessionTerms("d", "p", "above", 5, 2**30, 2**30, round(ratio * 2**50), 2**50, 1.0, None)  # type: ignore[arg-type]
+    alpha = terms.accuracy(1, beta) * terms.step / terms.question_scale
+    wrong = (ratio**2 * math.exp(-alpha / ratio) - math.exp(-alpha)) / (2 * (ratio**2 - 1))
+    assert math.log(wrong) == pytest.approx(math.log(beta), rel=1e-4)
+
+
+def test_the_accuracy_of_many_answers_is_finite_and_grows_as_the_chance_falls() -> None:
+    terms = SessionTerms("d", "p", "any", 1_000, 2**30, 2**30, round(0.079 * 2**50), 2**50, 1.0, None)  # type: ignore[arg-type]
+    found = [terms.accuracy(10**6, beta) for beta in (1e-3, 1e-6, 1e-9, 1e-12)]
+    steps = np.diff(found) * terms.step / terms.question_scale
+    assert steps == pytest.approx(math.log(1e3), rel=1e-2), found

@@ -335,21 +335,37 @@ class Ledger:
     def find_session(self, head: Head, session: str, opened_at: int) -> OpenThresholds | None:
         """Return a threshold session as the chain tells of it before an entry, or None where it has ended.
 
-        The last attested answer says how many there were, so no other one is read.
+        The last attested answer says how many there were, so no other one is read. The hashes from the account's last
+        entry back to it say that none is gone.
 
         Raises
         ------
         Contradiction
-            If it is not as many as are known already, or an entry cannot be read.
+            If it is not as many as are known already, an entry since then is gone or changed, or cannot be read.
         """
         told, holds = self.trust.follow(self.connection, head), self.trust.holds
+        if session not in told.sessions:
+            return None
         found = repository.iterate_answers_back(
             self.connection, head.population, session, after=opened_at, before=head.sequence
         )
         last = next((stored for stored in found if is_attested(head.population, stored, holds)), None)
         if last is not None:
             _tell(told, last)
+        self._check_links(head, opened_at if last is None else last.sequence)
         return told.sessions.get(session)
+
+    def _check_links(self, head: Head, after: int) -> None:
+        """Check that each entry between one and a head is the one that the next one names."""
+        named = ""
+        for stored in repository.iterate_entries(self.connection, head.population, after=after - 1):
+            if stored.sequence >= head.sequence:
+                break
+            if named and from_json(stored.payload_text)["previous_hash"] != named:
+                raise Contradiction(f"the entry before {stored.sequence} of {head.population!r} is gone")
+            named = entry_hash(stored.payload_text)
+        if named != head.previous_hash:
+            raise Contradiction(f"the entries of {head.population!r} do not lead to its last one")
 
 
 def _payer(reservation: Reservation) -> Payer:
