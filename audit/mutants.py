@@ -94,7 +94,7 @@ _LATER = """        with self.database.begin() as later:
 """
 _SESSION, _TWO_POSITIVES = "a session below, add_remove", "a session of two positive answers, add_remove"
 _EVERY_DRAW = f"{SESSION_TESTS}::test_every_draw_has_the_scale_that_was_charged"
-_THRESHOLD_DRAW = "self._draw(noise.threshold_scale)"
+_THRESHOLD_DRAW = "self._draw(opening.noise.threshold_scale)"
 _COMPETING = "tests/integration/test_competing_charges.py::test_of_two_charges_for_the_whole_budget_one_is_refused"
 _MACHINE = "tests/integration/test_ledger_state_machine.py::test_the_ledger_agrees_with_a_serial_model"
 _WRITE_FROM_MEMORY = """
@@ -953,9 +953,9 @@ MUTANTS = (
     _mutant(
         "a session goes on after its last positive answer",
         "entries/account.py",
-        ("if found.positives == found.positives_max:", "if found.positives < 0:"),
+        ("if positives == found.positives_max:", "if positives < 0:"),
         (
-            "            and self._count_positives(session) < opened.said.positives\n",
+            "            and self._count_answers(session)[1] < opened.said.positives\n",
             "",
             "curator_service/sessions/service.py",
         ),
@@ -965,7 +965,7 @@ MUTANTS = (
     _mutant(
         "a session ended by what a first look says alone",
         "entries/account.py",
-        ("if found.positives == found.positives_max:", "if found.positives < 0:"),
+        ("if positives == found.positives_max:", "if positives < 0:"),
         tests=(SESSION_ENTRIES,),
     ),
     _mutant(

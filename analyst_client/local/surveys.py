@@ -18,13 +18,6 @@ from analyst_client.schema.requests import as_json
 from analyst_client.schema.wire import Fields, parse_json
 
 
-def _read_question(fields: Fields, name: str) -> Question:
-    try:
-        return Question.from_json(json.loads(fields.text(name)))
-    except (ValueError, TypeError, RecursionError):
-        raise ServiceError(f"malformed answer: {name} is no question that this client knows") from None
-
-
 @dataclass(frozen=True)
 class Survey(Readable):
     """A question whose reports a curator collects.
@@ -32,7 +25,8 @@ class Survey(Readable):
     Attributes
     ----------
     name : str
-    question : Question
+    canonical : str
+        Canonical JSON of its question.
     participants : str
         ``"invited"``: each invitation gives one report; ``"anyone"``: no invitation is needed.
     reports_max, reports : int
@@ -45,13 +39,21 @@ class Survey(Readable):
     """
 
     name: str
-    question: Annotated[Question, _read_question]
+    canonical: Annotated[str, "question"]
     participants: str
     reports_max: int
     reports: int
     is_open: bool
     opened_at: str
     protection: tuple[str, ...]
+
+    @property
+    def question(self) -> Question:
+        """Its question. Raise `ServiceError` where this client knows no such one."""
+        try:
+            return Question.from_json(json.loads(self.canonical))
+        except (ValueError, TypeError, RecursionError):
+            raise ServiceError("malformed answer: question is no question that this client knows") from None
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,9 @@ PLACES = {
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
     **{f"examples/{name}/README.md": f"examples/{name}.md" for name in ("flchain", "curl", "r", "study")},
-    **{f"studies/{name}.md": f"studies/{name}.md" for name in ("README", "verdict", "literature", "overview", "rivals")},
+    **{
+        f"studies/{name}.md": f"studies/{name}.md" for name in ("README", "verdict", "literature", "overview", "rivals")
+    },
 }
 """Where a page outside of docs/ stands in the site."""
 

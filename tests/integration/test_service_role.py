@@ -17,11 +17,14 @@ from curator_service.privacy.accountant import Price
 
 pytestmark = pytest.mark.postgres
 
-LOG = {"ledger_entries", "releases", "release_listings", "signing_keys", "sessions", "session_questions"}
+LOG = {
+    "ledger_entries", "releases", "release_listings", "signing_keys", "sessions", "session_questions",
+    "survey_reports", "used_invitations",
+}  # fmt: skip
 FORGETTING = {"snapshots", "sketches", "session_noise"}
 KEPT = {
     "populations", "shares", "reservations", "idempotency_keys", "principals", "proposals", "seal", "column_holders",
-    "answer_space", "key_counts", "changes", "permits", "spending",
+    "answer_space", "key_counts", "changes", "permits", "spending", "surveys",
 }  # fmt: skip
 PASSING = {"datasets", "tokens", "grants", "workers", "browser_sessions", "sign_ins"}
 

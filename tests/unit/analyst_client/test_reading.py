@@ -41,7 +41,7 @@ WRONG: tuple[Any, ...] = (
     *(ABSENT, None, True, "", "text", "12", "9" * 101, 7, -1, 7.5, math.inf, math.nan, 10**400),
     *([], [None], [{}], ["a", 1], ["a"], {}, {"a": None}, {"a": {}}),
 )
-ON_WIRE = {"release_id": "release", "text": "token"}
+ON_WIRE = {"release_id": "release", "text": "token", "canonical": "question"}
 ALWAYS_STATED = {"distribution", "missing", "share_of_budget", "request", "id", "created_at"}
 """Members that have a default for callers, or are None in some other way, and are on the wire."""
 NEVER_NEGATIVE = {"duration_s", "answer_bytes", "answer_bytes_left"}
