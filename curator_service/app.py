@@ -43,7 +43,9 @@ from curator_service.releases.requests import describe_requests
 from curator_service.releases.response_models import AnswerSpaceExceededProblem, ReleaseInProgressProblem
 from curator_service.releases.schemas import ReservationRequest
 from curator_service.releases.waiting import JobWaits
+from curator_service.sessions.schemas import QuestionRequest, SessionRequest
 from curator_service.settings import Settings
+from curator_service.surveys.schemas import ReportRequest
 
 _CUTS_EVERY_S = 20.0
 _USES_EVERY_S = 60.0
@@ -245,7 +247,8 @@ def _add_document(app: FastAPI, kinds: KindRegistry, acts: Sequence[Acts]) -> No
         parts: dict[str, Any] = {}
         requests = [kind.request_model for kind in kinds]
         bodies = [act.body for slice_ in acts for act in slice_ if act.path and act.body is not None]
-        models: list[type[BaseModel]] = [*requests, ReservationRequest, *bodies, _Problem]
+        read_by_themselves: list[type[BaseModel]] = [ReservationRequest, SessionRequest, QuestionRequest, ReportRequest]
+        models: list[type[BaseModel]] = [*requests, *read_by_themselves, *bodies, _Problem]
         for model in models:
             schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
             parts |= schema.pop("$defs", {}) | {schema["title"]: schema}

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sqlalchemy import bindparam, delete, insert, select
+from sqlalchemy import BigInteger, bindparam, delete, insert, select
 
 from curator_service.kit.db import Connection, Statement
 from curator_service.ledger.chain.entries import StoredEntry
@@ -73,7 +73,7 @@ _ASKED = (
     .where(SessionQuestionRow.session_id == bindparam("session"))
 )
 _QUESTIONS = Statement(
-    _ASKED.where(SessionQuestionRow.number > bindparam("after"))
+    _ASKED.where(SessionQuestionRow.number > bindparam("after", type_=BigInteger))
     .order_by(SessionQuestionRow.number)
     .limit(bindparam("count"))
 )
