@@ -799,6 +799,8 @@ class CuratorClient:
         ------
         ReportInvalidError
             Where one is no report of the survey's question.
+        ServiceError
+            Where pages do not end.
         CuratorError
             See `analyst_client.errors`.
         """
@@ -810,6 +812,8 @@ class CuratorClient:
             found += page.each("reports", lambda fields: fields.members)
             if not page.has("next"):
                 return Reports.collect(question, found)
+            if page.text("next") <= after:
+                raise ServiceError("malformed answer: a page of reports names no later one as the next")
             after = page.text("next")
 
     def watch_model(

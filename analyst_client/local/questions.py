@@ -1,6 +1,7 @@
 """Questions about one record, and the reports with which a person answers them: everything in both is public."""
 
 import hashlib
+import importlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -84,6 +85,7 @@ class Question(ABC):
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> "Question":
         """Return the question that `to_json` wrote. Raise `ValueError` where it is none."""
+        importlib.import_module("analyst_client.local.vectors")  # its kinds are not known before
         declared = dict(document)
         kind = Question._kinds.get(str(declared.pop("mechanism", "")))
         if declared.pop("format", None) != FORMAT or kind is None or {*declared} != {f.name for f in fields(kind)}:

@@ -113,10 +113,16 @@ def find_survey(url: str, name: str, **connection: Any) -> Survey:
 
     Raises
     ------
+    ServiceError
+        Where the survey takes no reports on its question, as this client reads it.
     CuratorError
         See `analyst_client.errors`.
     """
-    return Survey.read(_send(url, "GET", f"/v1/surveys/{path_segment(name)}", None, connection))
+    fields = _send(url, "GET", f"/v1/surveys/{path_segment(name)}", None, connection)
+    survey = Survey.read(fields)
+    if fields.text("question_digest") != survey.question.digest:  # a report would be paid for, and refused
+        raise ServiceError("malformed answer: question_digest is not that of the question")
+    return survey
 
 
 def give_report(

@@ -105,7 +105,8 @@ class LInfinitySampler(BoundedQuestion):
 
     def _declare(self) -> None:
         super()._declare()
-        if (size := len(self.entries)) > ENTRIES_MAX:
+        columns = len(self.columns)  # they may be a stranger's, and entries grow with their square
+        if (size := columns if columns > ENTRIES_MAX else len(self.entries)) > ENTRIES_MAX:
             raise ValueError(f"a report has at most {ENTRIES_MAX} entries, and these columns make {size}")
 
     @property

@@ -21,7 +21,7 @@ acts = Acts("surveys")
 
 SurveyName = Annotated[str, Field(description="Name of a survey.")]
 _Limit = Annotated[int, Field(ge=1, le=1000, description="Largest number to show.")]
-_AfterToken = Annotated[str, Field(max_length=32, description="Show what comes after this token.")]
+_AfterToken = Annotated[str, Field(pattern="^[0-9a-f]{0,32}$", description="Show what comes after this token.")]
 
 
 @acts.route(Action.COLLECT, "POST /v1/surveys", "surveys open", in_file=True, status=201, example=SURVEY_EXAMPLE)

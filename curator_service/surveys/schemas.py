@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import from_json
 
 from curator_service.kit.wire import STRICT, Digest, Line, Name
 from curator_service.surveys.entries import BITS_MAX, NUMBERS_MAX, REPORTS_MAX, Participants
@@ -29,8 +30,19 @@ class LocalQuestion(BaseModel):
 
     @model_validator(mode="after")
     def _check_epsilon(self) -> "LocalQuestion":
-        if not Fraction(1, 1000) <= Fraction(self.epsilon) <= EPSILON_MAX:
+        epsilon = Fraction(self.epsilon)
+        if not Fraction(1, 1000) <= epsilon <= EPSILON_MAX:
             raise ValueError(f"the epsilon of a report is from 0.001 to {EPSILON_MAX}")
+        if str(epsilon) != self.epsilon:
+            raise ValueError(f"this epsilon is written {epsilon}: a client writes it so, and its reports state that")
+        return self
+
+    @model_validator(mode="after")
+    def _check_text(self) -> "LocalQuestion":
+        try:  # as each later look at the survey does
+            from_json(self.text, allow_inf_nan=False)
+        except ValueError:
+            raise ValueError("a member is nested too deep, or is no text or number of JSON") from None
         return self
 
     @property

@@ -4,7 +4,9 @@ import hmac
 import json
 import math
 import re
+from contextlib import suppress
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 from hashlib import sha256
 from http import HTTPStatus
@@ -16,6 +18,7 @@ from curator_service.identity.repository import Principal
 from curator_service.kit.clock import Clock, timestamp
 from curator_service.kit.db import Database
 from curator_service.kit.limiter import RateLimiter
+from curator_service.kit.names import NAME
 from curator_service.kit.problems import Problem, RequestInvalid, Unavailable
 from curator_service.ledger.chain.signing import SigningError
 from curator_service.ledger.repository import find_entry
@@ -35,6 +38,8 @@ from curator_service.surveys.schemas import LocalQuestion, ReportRequest, Survey
 
 _INVITATION = re.compile(r"inv_([1-9][0-9]{0,6})_([0-9a-f]{32})")
 _PURPOSE = "surveys"
+_UP = Context(prec=3, rounding=ROUND_CEILING)
+"""Of what is said to be the most."""
 
 
 class SurveyNotFound(Problem):
@@ -75,6 +80,7 @@ class Survey:
 
     row: Stored
     opened: Entry[SurveyOpened]
+    entry_hash: str
     question: LocalQuestion
 
 
@@ -128,8 +134,10 @@ class SurveyService:
         ------
         SurveyNotFound, LedgerUnverified
         """
-        with self.database.read() as connection:
-            row = repository.find_survey(connection, name)
+        row = None
+        if NAME.fullmatch(name):
+            with self.database.read() as connection:
+                row = repository.find_survey(connection, name)
         if row is None:
             raise SurveyNotFound(f"{name!r} is no survey of this curator.")
         return self._read(row)
@@ -150,10 +158,11 @@ class SurveyService:
         if stored is not None:
             self.guard.check_attested(REGISTER, stored)
             entry = Entry.read(from_json(stored.payload_text))
-            question = LocalQuestion.model_validate(from_json(row.question))
-            said = entry.said
-            if isinstance(said, SurveyOpened) and (said.survey, said.question_digest) == (row.name, question.digest):
-                return Survey(row, entry, question)
+            said, of = entry.said, row.name
+            with suppress(ValueError):  # of a text that is no question
+                question = LocalQuestion.model_validate(from_json(row.question))
+                if isinstance(said, SurveyOpened) and (said.survey, said.question_digest) == (of, question.digest):
+                    return Survey(row, entry, stored.entry_hash, question)
         self.guard.seal(f"the survey {row.name!r} is not what the register says of it")
         raise unverified()
 
@@ -242,7 +251,7 @@ class SurveyService:
             secret = self.guard.keys.secret(survey.opened.place.key_id, _PURPOSE)
         except SigningError:
             raise Unavailable("The key that the survey's invitations follow from is not here: put it back.") from None
-        about = f"{survey.row.name}\n{survey.opened.place.sequence}\n{number}"
+        about = f"{survey.entry_hash}\n{number}"  # of this very opening: a restored chain takes its sequence again
         return hmac.new(secret, about.encode(), sha256).hexdigest()[:32]
 
 
@@ -276,10 +285,11 @@ def _answer(survey: Survey) -> SurveyAnswer:
 def describe_protection(question: LocalQuestion, participants: str) -> list[str]:
     """Say what protects whom in a survey, and what does not."""
     odds = math.exp(float(Fraction(question.epsilon)))
+    most, moved = (f"{_UP.create_decimal_from_float(x):g}" for x in (odds, (odds + 1) / (odds - 1)))
     unit = "a person's record" if question.protects == "person" else "a group's record, thus of each of its members"
     protected = (
         f"A report is ε = {question.epsilon} locally private for all of {unit}: whatever the record is, any report is "
-        f"at most {odds:.3g} times as likely as with another record. The noise was added before the report came here, "
+        f"at most {most} times as likely as with another record. The noise was added before the report came here, "
         "so this holds against the curator and every reader, too."
     )
     adding = (
@@ -288,13 +298,14 @@ def describe_protection(question: LocalQuestion, participants: str) -> list[str]
     )
     known = (
         "Each invitation gives one report. That it was used, and the report, are kept apart, without a time. Whoever "
-        "has the files of the curator's database, or watches its machine or network, may still connect them: then the "
-        "noise alone protects. Whoever may read the invitations could answer in another's place."
+        "has the files of the curator's database, compares its backups or reports over time, or watches its machine, "
+        "log or network, may still connect them: then the noise alone protects. Whoever may read the invitations could "
+        "answer in another's place."
         if participants == "invited"
         else "Anybody may answer, and as often as they like: it is not known of how many people the reports are."
     )
     false = (
-        f"False reports: k of n move an estimate by up to {(odds + 1) / (odds - 1):.3g} k/n of its range, and by more "
+        f"False reports: k of n move an estimate by up to {moved} k/n of its range, and by more "
         "under mechanisms of more than two answers. No report shows that it is false."
     )
     return [protected, adding, known, false]

@@ -105,6 +105,10 @@ def test_every_route_refuses_with_problems(document: Document) -> None:
                 assert content == {"application/problem+json": {"schema": {"$ref": f"{_REF}Problem"}}}
 
 
+def test_the_document_names_no_schema_that_it_has_not(document: Document) -> None:
+    assert reached(document, document["paths"]) <= set(document["components"]["schemas"])
+
+
 def test_the_document_has_every_problem_there_is(document: Document) -> None:
     slugs, pending = set(), [Problem]
     while pending:

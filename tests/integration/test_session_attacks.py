@@ -145,6 +145,12 @@ def test_no_answer_leaves_before_the_anchor_by_the_history_of_its_session(world:
     assert shown.status_code == 503 or shown.json()["positives_left"] == 1
 
 
+def test_a_page_of_a_session_may_begin_after_any_number(both: World) -> None:
+    api = both.api()
+    opened = open_session(api)
+    assert api.get(f"/v1/sessions/{opened['id']}?after={2**40}").json()["questions"] == []
+
+
 # --- A session that has ended has ended
 
 
