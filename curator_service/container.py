@@ -235,7 +235,7 @@ def make_curator(
             database,
             register,
             ledger.guard,
-            rate=RateLimiter(settings.requests_per_minute, "reports of one address"),
+            rate=RateLimiter(settings.requests_per_minute, "looks at surveys and reports of one address"),
             now=now,
         ),
         requests=ConcurrencyLimiter(THREADS, "requests", retry_after_s=1),

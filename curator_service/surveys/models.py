@@ -33,10 +33,10 @@ class SurveyReportRow(Base):
 
 
 class UsedInvitationRow(Base):
-    """An invitation that came with a report."""
+    """An invitation that came with a report, by a code: only who has the curator's keys knows of which it is."""
 
     __tablename__ = "used_invitations"
     __table_args__ = (_BY_KEY,)
 
     survey: Mapped[str] = mapped_column(ForeignKey("surveys.name"), primary_key=True)
-    number: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
+    code: Mapped[str] = mapped_column(String(32), primary_key=True)

@@ -43,8 +43,8 @@ _LIST_REPORTS = Statement(
     .limit(bindparam("count"))
 )
 _FIND_USED = Statement(
-    select(UsedInvitationRow.number).where(
-        UsedInvitationRow.survey == bindparam("of"), UsedInvitationRow.number == bindparam("number")
+    select(UsedInvitationRow.code).where(
+        UsedInvitationRow.survey == bindparam("of"), UsedInvitationRow.code == bindparam("code")
     )
 )
 _INSERT_USED = Statement(insert(UsedInvitationRow))
@@ -96,9 +96,9 @@ def list_reports(connection: Connection, name: str, *, after: str, count: int) -
     return [(token, answer) for token, answer in _LIST_REPORTS.all(connection, of=name, after=after, count=count)]
 
 
-def use_invitation(connection: Connection, name: str, number: int) -> bool:
+def use_invitation(connection: Connection, name: str, code: str) -> bool:
     """Note that an invitation was used, its survey locked; False if it was."""
-    if _FIND_USED.first(connection, of=name, number=number) is not None:
+    if _FIND_USED.first(connection, of=name, code=code) is not None:
         return False
-    _INSERT_USED.execute(connection, survey=name, number=number)
+    _INSERT_USED.execute(connection, survey=name, code=code)
     return True

@@ -21,7 +21,9 @@ class LocalQuestion(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, allow_inf_nan=False, extra="allow")
 
     format: Literal[1]
-    mechanism: Annotated[str, Field(max_length=63)]
+    mechanism: Literal[
+        "randomized_response", "unary_encoding", "piecewise", "l_infinity_sampler", "moment_sampler", "gradient_sampler"
+    ]
     epsilon: Annotated[
         str, Field(pattern=r"^[0-9]{1,12}(/[1-9][0-9]{0,11})?$", description="A whole number or fraction")
     ]

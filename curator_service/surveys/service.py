@@ -196,7 +196,7 @@ class SurveyService:
             raise RequestInvalid.at("/question", "it is the digest of another question than the survey's")
         if not _fits(report.answer, said):
             raise RequestInvalid.at("/answer", f"an answer is {_form(said)}")
-        number = self._number(survey, report.invitation) if said.participants == "invited" else 0
+        used = self._check_invitation(survey, report.invitation) if said.participants == "invited" else ""
         answer = json.dumps(report.answer)
         with self.database.begin() as connection:
             row = repository.lock_survey(connection, name)
@@ -204,7 +204,7 @@ class SurveyService:
             if known is None:
                 if row.closed_at or row.reports >= said.reports_max:
                     raise SurveyEnded("It was closed, or has as many reports as it may.")
-                if number and not repository.use_invitation(connection, name, number):
+                if used and not repository.use_invitation(connection, name, used):
                     raise ReportRefused("The invitation gave another report before: each gives one.")
                 repository.insert_report(connection, name, report.token, answer)
             elif known != answer:
@@ -217,10 +217,11 @@ class SurveyService:
         with self.database.read() as connection:
             page = repository.list_reports(connection, name, after=after, count=count + 1)
         reports = [
-            LocalReport.model_construct(question=digest, token=token, answer=json.loads(answer))
-            for token, answer in page[:count]
+            LocalReport.model_construct(question=digest, token=token, answer=answer)
+            for token, answer in ((token, _read_answer(text)) for token, text in page[:count])
+            if answer is not None
         ]
-        return ReportsAnswer.model_construct(reports=reports, next=reports[-1].token if len(page) > count else None)
+        return ReportsAnswer.model_construct(reports=reports, next=page[count - 1][0] if len(page) > count else None)
 
     def close(self, name: str, by: Principal) -> SurveyAnswer:
         """End a survey; its reports stay.
@@ -237,22 +238,32 @@ class SurveyService:
                 raise SurveyEnded("It was closed before.")
         return self.get(name)
 
-    def _number(self, survey: Survey, invitation: str | None) -> int:
+    def _check_invitation(self, survey: Survey, invitation: str | None) -> str:
+        """Return by which code an invitation is noted as used, which tells nobody without the key of which it is."""
         found = _INVITATION.fullmatch(invitation or "")
         if found is not None:
             number = int(found[1])
             is_one = number <= survey.opened.said.reports_max
             if hmac.compare_digest(found[2], self._code(survey, number)) and is_one:
-                return number
+                return self._code(survey, number, "used")
         raise ReportRefused("A report of this survey needs an invitation to it, such as inv_7_…, and each gives one.")
 
-    def _code(self, survey: Survey, number: int) -> str:
+    def _code(self, survey: Survey, number: int, what: str = "invitation") -> str:
         try:
             secret = self.guard.keys.secret(survey.opened.place.key_id, _PURPOSE)
         except SigningError:
             raise Unavailable("The key that the survey's invitations follow from is not here: put it back.") from None
-        about = f"{survey.entry_hash}\n{number}"  # of this very opening: a restored chain takes its sequence again
+        about = f"{what}\n{survey.entry_hash}\n{number}"  # of this opening: a restored chain takes its sequence again
         return hmac.new(secret, about.encode(), sha256).hexdigest()[:32]
+
+
+def _read_answer(text: str) -> int | str | None:
+    """Return a stored answer; None of a text that this service did not store."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, int | str) and not isinstance(found, bool) else None
 
 
 def _fits(answer: int | str, said: SurveyOpened) -> bool:
@@ -297,10 +308,10 @@ def describe_protection(question: LocalQuestion, participants: str) -> list[str]
         "not know who answers what: only the person can keep that sum."
     )
     known = (
-        "Each invitation gives one report. That it was used, and the report, are kept apart, without a time. Whoever "
-        "has the files of the curator's database, compares its backups or reports over time, or watches its machine, "
-        "log or network, may still connect them: then the noise alone protects. Whoever may read the invitations could "
-        "answer in another's place."
+        "Each invitation gives one report. That it was used is kept apart from the report, without a time, under a code "
+        "that leads to the invitation with the curator's keys alone. Whoever has these and its database or several "
+        "backups, or watches its machine, log or network, may still connect them: then the noise alone protects. "
+        "Whoever may read the invitations could answer in another's place."
         if participants == "invited"
         else "Anybody may answer, and as often as they like: it is not known of how many people the reports are."
     )

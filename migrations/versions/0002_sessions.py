@@ -90,9 +90,9 @@ def upgrade() -> None:
     op.create_table(
         "used_invitations",
         sa.Column("survey", sa.String(length=63), nullable=False),
-        sa.Column("number", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("code", sa.String(length=32), nullable=False),
         sa.ForeignKeyConstraint(["survey"], ["surveys.name"], name=op.f("fk_used_invitations_survey_surveys")),
-        sa.PrimaryKeyConstraint("survey", "number", name=op.f("pk_used_invitations")),
+        sa.PrimaryKeyConstraint("survey", "code", name=op.f("pk_used_invitations")),
         sqlite_with_rowid=False,
     )
     op.add_column("idempotency_keys", sa.Column("population", sa.String(length=63), nullable=True))

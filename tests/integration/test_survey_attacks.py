@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, get_args
 
 import httpx
 import pytest
@@ -20,8 +20,9 @@ from test_surveys import SMOKING, URL, Place, send
 from analyst_client import CuratorClient
 from analyst_client.admin import CuratorAdmin
 from analyst_client.errors import ServiceError
-from analyst_client.local import Question, find_survey, survey_terms
+from analyst_client.local import Question, find_survey, give_report, survey_terms
 from curator_service.identity.policy import Role
+from curator_service.kit.limiter import RateLimiter
 from curator_service.surveys.schemas import LocalQuestion
 from curator_service.surveys.service import describe_protection
 
@@ -182,3 +183,26 @@ def test_pages_of_reports_that_do_not_end_are_an_error(place: Place) -> None:
         pytest.raises(ServiceError, match="page"),
     ):
         client.survey_reports("smoking")
+
+
+def test_a_row_that_is_no_report_hides_no_other(place: Place) -> None:
+    """Whoever may write tables could store what is no answer."""
+    place.open(participants="anyone")
+    give_report(URL, "smoking", SMOKING.report("no"), **place.people)
+    place.world.sql("INSERT INTO survey_reports (survey, token, answer) VALUES ('smoking', '" + "0" * 32 + "', '{')")
+    with client_of(place.world) as client:
+        assert len(client.survey_reports("smoking")) == 1
+
+
+def test_mechanisms_that_no_client_knows_are_refused(place: Place) -> None:
+    assert set(get_args(LocalQuestion.model_fields["mechanism"].annotation)) == set(Question._kinds)
+    terms = survey_terms("other", SMOKING, reports_max=5)
+    terms["question"]["mechanism"] = "none"
+    answer = place.api.post("/v1/surveys", json=terms, token=place.world.tokens["stella"])
+    problem(answer, "request-invalid", 422)
+
+
+def test_strangers_look_no_more_often_than_may_come_from_an_address(place: Place) -> None:
+    place.open()
+    place.api.app.state.curator.surveys.rate = RateLimiter(2, "looks")
+    assert [place.api.get("/v1/surveys/smoking", token=None).status_code for _ in range(3)] == [200, 200, 429]

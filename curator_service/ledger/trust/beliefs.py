@@ -155,7 +155,7 @@ BELIEFS = (
     _of("surveys", Belief.BOUND, "name sequence question", "shown only as the register's attested entry states it"),
     _of("surveys", Belief.HINT, "reports closed_at", "whether reports are still taken; each is private by itself"),
     _of("survey_reports", Belief.HINT, "survey token answer", "read as anybody may have given them"),
-    _of("used_invitations", Belief.HINT, "survey number", "that it gave its report"),
+    _of("used_invitations", Belief.HINT, "survey code", "that it gave its report"),
     _of("key_counts", Belief.HINT, "principal_id day keys", "bounds growth"),
     _of("answer_space", Belief.HINT, "population principal_id bytes", "bounds growth"),
     _of(
