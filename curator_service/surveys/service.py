@@ -308,10 +308,10 @@ def describe_protection(question: LocalQuestion, participants: str) -> list[str]
         "not know who answers what: only the person can keep that sum."
     )
     known = (
-        "Each invitation gives one report. That it was used is kept apart from the report, without a time, under a code "
-        "that leads to the invitation with the curator's keys alone. Whoever has these and its database or several "
-        "backups, or watches its machine, log or network, may still connect them: then the noise alone protects. "
-        "Whoever may read the invitations could answer in another's place."
+        "Each invitation gives one report. That it was used is kept apart from the report, without a time, under a "
+        "code that leads to the invitation with the curator's keys alone. Whoever has these with its database or "
+        "several backups, or watches its machine, log or network, may still connect them: then the noise alone "
+        "protects. Whoever may read the invitations could answer in another's place."
         if participants == "invited"
         else "Anybody may answer, and as often as they like: it is not known of how many people the reports are."
     )
