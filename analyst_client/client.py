@@ -43,6 +43,7 @@ from analyst_client.kinds.gram.request import (
 )
 from analyst_client.kinds.gram.two_steps import leaves_row_map, quote_steps
 from analyst_client.kinds.registry import read_quote
+from analyst_client.kinds.request import PricedRequest
 from analyst_client.ledger.files import replace_file
 from analyst_client.ledger.memory import Memory, MemoryPlace
 from analyst_client.local.reports import Reports
@@ -51,6 +52,7 @@ from analyst_client.planning.asking import check_price, price_for_half_widths
 from analyst_client.schema.accounts import Budget, Reservation
 from analyst_client.schema.administration import Held
 from analyst_client.schema.answers import Answer
+from analyst_client.schema.columns import Column
 from analyst_client.schema.datasets import Dataset
 from analyst_client.schema.identity import Identity
 from analyst_client.schema.jobs import Job
@@ -60,7 +62,8 @@ from analyst_client.schema.requests import as_json, choose_key, price, reservati
 from analyst_client.schema.sessions import OpenedSession, SessionTerms
 from analyst_client.schema.wire import Fields, parse_json
 from analyst_client.terms.expression import Expression
-from analyst_client.terms.formulas import Model, ReadModel, needs_bounds, place_knots
+from analyst_client.terms.formulas import Model, ReadModel, as_declared, needs_declared
+from analyst_client.terms.python import read_condition
 from analyst_client.thresholds import ModelWatch, ThresholdSession, session_body
 
 if TYPE_CHECKING:
@@ -387,14 +390,34 @@ class CuratorClient:
         self, dataset: str, asked: "Asked | Request[Any, Any]", options: Mapping[str, Any]
     ) -> "tuple[Request[Any, Any], ReadModel | None]":
         """Return the request that is meant; declarations are asked for where it takes them."""
+        request, model = self._read_features(dataset, asked, options)
+        if isinstance(request, PricedRequest):
+            said = {"where": request.where, "weight": request.weight}
+            rows: dict[str, Any] = {
+                name: read_condition(one) if isinstance(one, str) else one
+                for name, one in said.items()
+                if one is not None
+            }
+            if needs_declared(list(rows.values())):
+                declared = self._declared(dataset)
+                settled: dict[str, Any] = {name: as_declared(one, declared) for name, one in rows.items()}
+                request = replace(request, **settled)
+        return request, model
+
+    def _declared(self, dataset: str) -> dict[str, Column]:
+        return {column.name: column for column in self.dataset(dataset).columns}
+
+    def _read_features(
+        self, dataset: str, asked: "Asked | Request[Any, Any]", options: Mapping[str, Any]
+    ) -> "tuple[Request[Any, Any], ReadModel | None]":
         if isinstance(asked, Request):
             return as_request(asked, options), None
         if isinstance(asked, str | Model):
             return read_model(Model(asked) if isinstance(asked, str) else asked, self.dataset(dataset).columns, options)
         listed = tuple(asked)
-        if needs_bounds(listed):
-            declared = {column.name: column for column in self.dataset(dataset).columns}
-            listed = tuple(place_knots(one, declared) if isinstance(one, Expression) else one for one in listed)
+        if needs_declared(listed):
+            declared = self._declared(dataset)
+            listed = tuple(as_declared(one, declared) if isinstance(one, Expression) else one for one in listed)
         return as_request(listed, options), None
 
     @overload

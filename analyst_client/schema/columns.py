@@ -16,6 +16,10 @@ COMBINATION = "combination"
 NO_FACTORS = ("constant", "product", COMBINATION)
 """Kinds of terms that no product is made of."""
 LEVELS_MAX = 12
+PLAIN = ("false", "true")
+"""Labels of a boolean that declares none."""
+TRUTHS = {"false": 0, "no": 0, "n": 0, "0": 0, "true": 1, "yes": 1, "y": 1, "1": 1}
+"""Words for false and true in the file of such a boolean, in small letters."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,17 @@ class Column(Readable):
             raise ValueError(f"column {self.name!r} needs two labels, false first")
         if len(set(self.levels)) != len(self.levels) or (self.type == "categorical" and not self.levels):
             raise ValueError(f"column {self.name!r} needs levels, each once")
+
+    def label(self, word: str) -> str:
+        """Return the level that a word of a file stands for; a word that stands for none is returned as it is.
+
+        Examples
+        --------
+        >>> Column.boolean("insured").label("Yes")
+        'true'
+        """
+        is_plain = self.type == "boolean" and self.levels == PLAIN
+        return PLAIN[TRUTHS[word.lower()]] if is_plain and word.lower() in TRUTHS else word
 
     @classmethod
     def numeric(
@@ -131,7 +146,7 @@ class Column(Readable):
         return cls(name, "categorical", missing, levels=tuple(levels))
 
     @classmethod
-    def boolean(cls, name: str, labels: tuple[str, str] = ("false", "true"), *, missing: str = "omit") -> "Column":
+    def boolean(cls, name: str, labels: tuple[str, str] = PLAIN, *, missing: str = "omit") -> "Column":
         """Declare a boolean column.
 
         Parameters

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from analyst_client.schema.columns import Column
+from analyst_client.schema.columns import TRUTHS, Column
 from analyst_client.terms.expression import COLUMN, EqualKnots, Expression, col
 from analyst_client.terms.functions import interaction
-from analyst_client.terms.python import FormulaError, mask_keywords, read_condition, read_python, show_place
+from analyst_client.terms.python import FormulaError, mask_keywords, no_column, read_condition, read_python, show_place
 
 _TRUTHS = frozenset({
     "less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "between", "in", "missing", "and", "or",
@@ -152,7 +152,7 @@ class _Reader:
         text = self._formula[start:stop]
         if text[:1] in {"`", "."}:  # a name as it is; every other column, by its name
             if factor.expr not in self._columns:
-                raise FormulaError(f"the dataset has no column {factor.expr!r}", self._formula, start, stop)
+                raise FormulaError(no_column(factor.expr, list(self._columns)), self._formula, start, stop)
             return col(factor.expr), (start, stop)
         if text[:1] == "{":
             start, text = start + 1, text[1:]
@@ -161,7 +161,7 @@ class _Reader:
             rule = f"{found!r} is a number, and would be one slope: as levels it is {self._as_levels(found)}"
             raise FormulaError(f"{rule}, and as a slope {found!r}", self._formula, start, stop)
         try:
-            return place_knots(found, self._columns), (start, stop)
+            return as_declared(found, self._columns), (start, stop)
         except ValueError as error:
             raise FormulaError(str(error), self._formula, start, stop) from None
 
@@ -217,26 +217,34 @@ def _kind(factor: Expression, columns: Mapping[str, Column]) -> str:
     return "boolean" if factor.operator in _TRUTHS else "number"
 
 
-def place_knots(expression: Expression, columns: Mapping[str, Column]) -> Expression:
-    """Return an expression whose knots are placed at equal distances between declared bounds.
+def as_declared(expression: Expression, columns: Mapping[str, Column]) -> Expression:
+    """Return an expression in the terms of declared columns.
+
+    Knots are placed at equal distances between bounds, and a boolean without labels of its own is at the words that a
+    file has for false and true.
 
     Raises
     ------
     ValueError
         When no bounds are declared of what a spline is of.
     """
-    arguments = tuple(place_knots(argument, columns) for argument in expression.arguments)
+    arguments = tuple(as_declared(argument, columns) for argument in expression.arguments)
     parameters = tuple(
         _between(part.count, expression, columns) if isinstance(part, EqualKnots) else part
         for part in expression.parameters
     )
+    if expression.operator == "in" and (column := columns.get(str(arguments[0]))) is not None:
+        parameters = (tuple(dict.fromkeys(map(column.label, parameters[0]))),)
     return Expression(expression.operator, arguments, parameters)
 
 
-def needs_bounds(expressions: Sequence[object]) -> bool:
-    """Return whether knots are to be placed."""
-    nodes = (node for one in expressions if isinstance(one, Expression) for node in one.nodes())
-    return any(isinstance(part, EqualKnots) for node in nodes for part in node.parameters)
+def needs_declared(expressions: Sequence[object]) -> bool:
+    """Return whether `as_declared` may change one of these."""
+    nodes = [node for one in expressions if isinstance(one, Expression) for node in one.nodes()]
+    levels = {level.lower() for node in nodes if node.operator == "in" for level in node.parameters[0]}
+    return bool(levels & TRUTHS.keys()) or any(
+        isinstance(part, EqualKnots) for node in nodes for part in node.parameters
+    )
 
 
 def _between(count: int, spline: Expression, columns: Mapping[str, Column]) -> tuple[float, ...]:

@@ -72,14 +72,54 @@ def read_python(source: str, text: str, offset: int, columns: Sequence[str] | No
     """Return the expression of a part of a text that begins at an offset; raise `FormulaError`."""
     lead = len(source) - len(source.lstrip())
     try:
-        tree = ast.parse(mask_keywords(source.strip()), mode="eval").body
+        tree = _parse(source.strip())
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        rule = "this is no expression of Python"
+        rule = f"this is no expression of Python{_suggest(source)}"
         raise FormulaError(rule, text, offset + lead, offset + len(source.rstrip())) from None
-    found = _Translator(text, offset + lead, columns).read(tree)
+    found = _Translator(text, offset + lead, columns, source.strip()).read(tree)
     if not isinstance(found, Expression):
         raise FormulaError("this is no column or function of one", text, offset, offset + len(source))
     return found
+
+
+def _parse(source: str) -> ast.expr:
+    return ast.parse(_as_python(source), mode="eval").body
+
+
+def _as_python(source: str) -> str:
+    """Return a text, as long as it was, in which names in backquotes are read too."""
+    return mask_keywords(_outside_texts("`([^`]*)`", lambda name: f"({name[1].replace('-', 'ʗ')})", source))
+
+
+_SPELLINGS = {
+    "^": "**", "<>": "!=", "&&": "and", "||": "or", "&": "and", "|": "or", "!": "not ", "=": "==",
+    "AND": "and", "OR": "or", "NOT": "not", "IN": "in",
+}  # fmt: skip
+"""Operators of R, SQL and pandas, as a condition writes them."""
+_OPERATOR = r"(?<![<>=!])=(?!=)|<>|&&|\|\||[&|^]|!(?!=)|\b(?:AND|OR|NOT|IN)\b"
+
+
+def _outside_texts(pattern: str, write: Callable[[re.Match[str]], str], source: str) -> str:
+    """Replace a pattern, but not within quotes."""
+    parts = re.split(r"""('[^']*'|"[^"]*")""", source)
+    return "".join(part if k % 2 else re.sub(pattern, write, part) for k, part in enumerate(parts))
+
+
+def _suggest(source: str, operators: str = _OPERATOR) -> str:
+    """Return a hint at the same text with operators as a condition writes them; nothing where it is none either."""
+    meant = _outside_texts(operators, lambda found: _SPELLINGS[found[0]], source.strip())
+    try:
+        _parse(meant)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ""
+    return "" if meant == source.strip() else f": write {meant}"
+
+
+def no_column(name: str, columns: Sequence[str]) -> str:
+    """Say that there is no such column, and which was probably meant."""
+    near = difflib.get_close_matches(name, columns, 1)
+    hint = f": did you mean {near[0]!r}?" if near else f"; there are {', '.join(columns)}"
+    return f"the dataset has no column {name!r}{hint}"
 
 
 _MEANT = {"and", "or", "not", "in", "is", "if", "else", "for", "True", "False", "None"}
@@ -142,12 +182,23 @@ _COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 class _Translator:
     """Reads one tree; faults show their place in the whole text."""
 
-    def __init__(self, text: str, offset: int, columns: Sequence[str] | None) -> None:
-        self._text, self._offset, self._columns = text, offset, columns
+    def __init__(self, text: str, offset: int, columns: Sequence[str] | None, source: str) -> None:
+        self._text, self._offset, self._columns, self._source = text, offset, columns, source
+        self._bytes = _as_python(source).encode()
+
+    def _place(self, node: Any) -> tuple[int, int]:
+        """Return where a node stands in the source; a tree counts bytes."""
+        return len(self._bytes[: node.col_offset].decode()), len(self._bytes[: node.end_col_offset].decode())
 
     def fault(self, rule: str, node: Any) -> FormulaError:
-        start = self._offset + node.col_offset
-        return FormulaError(rule, self._text, start, self._offset + (node.end_col_offset or node.col_offset + 1))
+        start, stop = self._place(node)
+        return FormulaError(rule, self._text, self._offset + start, self._offset + stop)
+
+    def _is_bare_join(self, node: ast.expr) -> bool:
+        """Return whether this is & or |, without parentheses around it."""
+        start, stop = self._place(node)
+        is_join = isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitAnd | ast.BitOr)
+        return is_join and not (self._source[:start].rstrip()[-1:] == "(" and self._source[stop:].lstrip()[:1] == ")")
 
     def read(self, node: ast.expr) -> Any:
         """Return an expression; a number, a text or a list of them where it is one."""
@@ -163,8 +214,8 @@ class _Translator:
     def _read(self, node: ast.expr) -> Any:
         found: Any
         match node:
-            case ast.Constant(value) if isinstance(value, str | int | float) and not isinstance(value, bool):
-                found = value
+            case ast.Constant(value) if isinstance(value, str | int | float):
+                found = int(value) if isinstance(value, bool) else value
             case ast.Name() | ast.Attribute():
                 found = self._column(ast.unparse(node), node)
             case ast.List(items) | ast.Tuple(items) | ast.Set(items):
@@ -173,11 +224,14 @@ class _Translator:
                 found = _SIGNS[type(op)](self.read(operand))
             case ast.BinOp(left, op, right) if type(op) in _OPERATORS:
                 found = _OPERATORS[type(op)](self.read(left), self.read(right))
+            case ast.BinOp(_, ast.BitXor(), _):
+                meant = _suggest(self._source[slice(*self._place(node))], r"\^")
+                raise self.fault(f"^ is no power here{meant}", node)
             case ast.BoolOp(op, values):
                 name = "and" if isinstance(op, ast.And) else "or"
                 found = reduce(lambda one, other: call(name, one, other), map(self.read, values))
             case ast.Compare(left, ops, comparators):
-                found = self._compare([left, *comparators], ops)
+                found = self._compare(node, [left, *comparators], ops)
             case ast.Call(function, arguments, keywords):
                 found = self._call(function, arguments, keywords, node)
             case _:
@@ -186,14 +240,15 @@ class _Translator:
         return found
 
     def _column(self, name: str, node: ast.expr) -> Expression:
-        name = _MASKED.get(name, name)
+        name = _MASKED.get(name, name).replace("ʗ", "-")
         if self._columns is not None and name not in self._columns:
-            near = difflib.get_close_matches(name, self._columns, 1)
-            hint = f": did you mean {near[0]!r}?" if near else f"; there are {', '.join(self._columns)}"
-            raise self.fault(f"the dataset has no column {name!r}{hint}", node)
+            raise self.fault(no_column(name, self._columns), node)
         return col(name)
 
-    def _compare(self, nodes: Sequence[ast.expr], ops: Sequence[ast.cmpop]) -> Expression:
+    def _compare(self, whole: ast.expr, nodes: Sequence[ast.expr], ops: Sequence[ast.cmpop]) -> Expression:
+        if any(map(self._is_bare_join, nodes)):
+            rule = "& and | bind more tightly than a comparison, as in Python: put each comparison in parentheses"
+            raise self.fault(f"{rule}, or{_suggest(self._source, '[&|]').removeprefix(':')}", whole)
         values = [self.read(node) for node in nodes]
         found = []
         for left, op, right, node in zip(values, ops, values[1:], nodes[1:], strict=False):

@@ -200,8 +200,8 @@ def as_number(column: Column, value: Any) -> float:
 def code_level(column: Column, value: Any) -> int:
     """Return the position of a level; a boolean's is 0 for false and 1 for true."""
     if isinstance(value, str):
-        if value in column.levels:
-            return column.levels.index(value)
+        if (label := column.label(value)) in column.levels:
+            return column.levels.index(label)
     elif column.type == "boolean" and value in (0, 1):
         return int(value)
     else:  # levels such as years, read as numbers

@@ -1,6 +1,7 @@
 """First mistakes: each message names the rule and what would have worked, and that is run here too."""
 
 import http.server
+import json
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -11,14 +12,18 @@ import httpx
 import numpy as np
 import pandas as pd
 import pytest
-from client_examples import QUOTE, RELEASE_TEXT, TOKEN, Curator, compact, released
+from client_examples import AGE as AGE_OF_DATASET
+from client_examples import DATASET, QUOTE, RELEASE_TEXT, TOKEN, Curator, compact, released
 
-from analyst_client import OLS, AdaSSP, Column, CuratorClient, LogisticRegression, Release, TransportError
-from analyst_client.errors import BoundsWarning, ReceiptInvalidError, ServiceError
+from analyst_client import OLS, AdaSSP, Column, CuratorClient, LogisticRegression, Model, Release, TransportError
+from analyst_client.errors import BoundsWarning, FormulaError, ReceiptInvalidError, ServiceError
 from analyst_client.kinds import Quote
+from analyst_client.kinds.gram.request import ReleaseRequest
 from analyst_client.schema import Job
 from analyst_client.schema.wire import Fields
 from analyst_client.terms import col, log
+from analyst_client.terms.formulas import as_declared, needs_declared
+from analyst_client.terms.python import read_condition
 
 ROOT = Path(__file__).resolve().parents[3]
 FLCHAIN = ROOT / "analyst_client" / "tutorial" / "release.json"
@@ -296,3 +301,100 @@ def test_log_odds_warn_of_bounds_too_and_scores_clip_as_the_curator_does(fit: OL
     assert caught[0].filename == __file__
     assert logistic.score([[120.0], [50.0]], [True, False]) == 1.0
     assert fit.score([[120.0], [50.0]], [4.0, 1.0]) < 1.0
+
+
+# Conditions and formulas
+
+COLUMNS = ["sex", "age", "alk.phos", "alk-phos", "insured", "lambda"]
+
+
+@pytest.mark.parametrize(
+    ("written", "rule", "meant"),
+    [
+        ("sex == 'M' & age > 7", "put each comparison in parentheses, or ", "sex == 'M' and age > 7"),
+        ("age > 60 & age < 70 | `alk-phos` > 3", "parentheses, or ", "age > 60 and age < 70 or `alk-phos` > 3"),
+        ("insured & age > 60", "parentheses, or ", "insured and age > 60"),
+        ("sex = 'a = b' AND age <> 3", "no expression of Python: ", "sex == 'a = b' and age != 3"),
+        ("!insured && age > 3", "no expression of Python: ", "not insured and age > 3"),
+        ("lambda^2 > 4", r"\^ is no power here: ", "lambda**2"),
+    ],
+)
+def test_a_condition_of_another_language_is_answered_with_its_own_words(written: str, rule: str, meant: str) -> None:
+    with pytest.raises(FormulaError, match=rule) as caught:
+        read_condition(written, COLUMNS)
+    assert caught.value.rule.endswith(f"write {meant}")
+    read_condition(meant, COLUMNS)
+
+
+def test_joins_in_parentheses_and_names_in_backquotes_are_read() -> None:
+    assert read_condition("(sex == 'M') & (age > 7)").to_json() == read_condition("sex == 'M' and age > 7").to_json()
+    assert read_condition("(insured & sex) == True").to_json() == {"equal": [{"and": ["insured", "sex"]}, 1.0]}
+    assert read_condition("`alk-phos` + `lambda` > `alk.phos`", COLUMNS).columns == ("alk-phos", "lambda", "alk.phos")
+
+
+def test_a_place_is_shown_below_its_letters_after_a_column_called_as_a_word_of_python() -> None:
+    with pytest.raises(FormulaError) as caught:
+        read_condition("lambda > 3 and agee > 4", COLUMNS)
+    assert caught.value.text[caught.value.start : caught.value.stop] == "agee"
+
+
+@pytest.mark.parametrize("formula", ["kappa ~ log(`alk.phos`)", "kappa ~ `alk.phos`", "kappa ~ alk.phos"])
+def test_a_name_with_a_dot_stands_in_a_formula_in_backquotes_or_without(formula: str) -> None:
+    columns = [KAPPA, Column.numeric("alk.phos", 1, 9)]
+    assert Model(formula).read(columns).features[0].columns == ("alk.phos",)
+    with pytest.raises(FormulaError, match="did you mean 'alk_phos'"):
+        Model(formula).read([KAPPA, Column.numeric("alk_phos", 1, 9)])
+
+
+def test_a_power_in_a_formula_is_written_as_in_python() -> None:
+    with pytest.raises(FormulaError, match=r"\^ is no power here: write age \*\* 2\n"):
+        Model("kappa ~ I(age ^ 2)").read([AGE, KAPPA])
+    assert repr(Model("kappa ~ I(age ** 2)").read([AGE, KAPPA]).features[0]) == "age ** 2"
+
+
+KAPPA_OF_DATASET = AGE_OF_DATASET | {"name": "kappa", "lower": 0.0, "upper": 6.0}
+INSURED = {
+    "name": "insured",
+    "type": "boolean",
+    "unit": None,
+    "description": "",
+    "levels": ["false", "true"],
+    "missing": "omit",
+}
+
+
+@pytest.mark.parametrize(("word", "level"), [("yes", "true"), ("No", "false"), ("1", "true"), ("true", "true")])
+@pytest.mark.parametrize("ask", ["features", "where", "request", "model"])
+def test_a_boolean_without_labels_is_at_the_words_of_its_file(ask: str, word: str, level: str) -> None:
+    dataset = httpx.Response(200, content=compact(DATASET | {"columns": [AGE_OF_DATASET, INSURED, KAPPA_OF_DATASET]}))
+    curator = Curator(dataset, *[httpx.Response(200, content=compact(QUOTE))] * 3)
+    client, condition, written = curator.client(), f"insured == '{word}'", {"in": ["insured", [level]]}
+    if ask == "features":
+        client.quote("flchain", ["age", col("insured") == word], target="kappa", rows="box", **PRICE)
+    elif ask == "where":
+        client.quote("flchain", ["age"], target="kappa", where=condition, rows="box", **PRICE)
+    elif ask == "request":
+        client.quote("flchain", ReleaseRequest(["age"], target="kappa", where=condition, **PRICE))
+    else:
+        curator.answers.insert(1, dataset)
+        client.quote("flchain", Model("kappa ~ age").where(condition), rows="box", **PRICE)
+    (asked,) = (json.loads(request.content) for request in curator.requests if request.content)
+    assert (asked["features"][1] if ask == "features" else asked["where"]) == written
+
+
+def test_labels_of_a_boolean_and_levels_of_a_category_are_asked_for_as_they_are() -> None:
+    columns = {"a": Column.boolean("a", ("no", "yes")), "b": Column.categorical("b", ["No", "Yes"])}
+    asked = read_condition("a == 'yes' and b == 'Yes' and b != 'true'")
+    assert needs_declared([asked])
+    assert as_declared(asked, columns).to_json() == asked.to_json()
+    assert not needs_declared([read_condition("b == 'F' and age > 1")])
+
+
+@pytest.mark.parametrize("rows", [{"insured": ["yes", "No", "1"], "sex": ["F", "M", "M"]}])
+@pytest.mark.parametrize("frame", [dict, pd.DataFrame])
+def test_a_prediction_takes_the_words_of_the_file(frame: Any, rows: dict[str, Any]) -> None:
+    features = [Column.boolean("insured"), Column.categorical("sex", ["F", "M"])]
+    fit = OLS().fit(Release.from_arrays(np.eye(3), [0.0, 2.0, 4.0], features=features))
+    assert fit.predict(frame(rows)).tolist() == [2.0, 4.0, 6.0]
+    with pytest.raises(ValueError, match="'insured' has no level 'maybe'; declared: false, true"):
+        fit.predict(frame(rows | {"insured": ["maybe"] * 3}))
