@@ -1,6 +1,7 @@
 """The base of all estimators: hyper-parameters, and what every fit tells, whatever it was fitted on."""
 
 import inspect
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -31,6 +32,7 @@ from analyst_client.inference.score import ConfidenceSet
 from analyst_client.inference.summary import FAMILY_NOTE, Summary, bounds, load_pandas, number, p_columns, percent_of
 from analyst_client.kinds.gram.design import design_matrix, values_beyond
 from analyst_client.kinds.gram.release import Release
+from analyst_client.kinds.gram.request import suggests_arguments
 from analyst_client.level import takes_level
 from analyst_client.refinement.refinement import Refinement
 from analyst_client.schema.columns import Column, Term
@@ -46,6 +48,14 @@ GLANCE = (
     *("statistic", "p_value", "df", "df_residual", "nobs", "identification"),
 )
 """Columns of `Fit.glance` that are numbers: broom's, with the interval of R² and the strength of the data."""
+ELSEWHERE = {
+    "bse": "std_errors_", "stderr": "std_errors_", "mse_resid": "scale_", "tvalues": "tidy()['statistic']",
+    "summary2": "summary()", "nobs": "glance()['nobs']", "df_resid": "glance()['df_residual']", "fvalue": "f_test()",
+    "f_pvalue": "f_test()", "get_prediction": "predict_interval(X)",
+    "resid": "predict(X) of your own rows: those of the release stay with the curator",
+    "fittedvalues": "predict(X) of your own rows: those of the release stay with the curator",
+}  # fmt: skip
+"""Members of statsmodels' results, and what is here in their place."""
 
 
 class Estimator:
@@ -55,6 +65,12 @@ class Estimator:
     """
 
     _estimator_type: ClassVar[str] = "regressor"  # by which scikit-learn below 1.6 tells
+
+    def __init_subclass__(cls) -> None:
+        """Answer an argument of another name with its own."""
+        for name in ("__init__", "predict"):
+            if name in vars(cls):
+                setattr(cls, name, suggests_arguments(vars(cls)[name]))
 
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn what kind of estimator this is, and that `fit` takes no y: a release holds it."""
@@ -219,6 +235,16 @@ class Fit(Estimator, ABC):
         several = len(results) > 1
         self.coef_ = raw[:, 1:] if several else raw[0, 1:]
         self.intercept_ = raw[:, 0] if several else float(raw[0, 0])
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Name the member that has what another library calls so, or that `fit` has yet to set."""
+            there = dir(type(self)) + list(Fit.__annotations__)
+            found = f"{name}_" if f"{name}_" in there else ELSEWHERE.get(name, "")
+            known = re.split(r"\W", found)[0] in there
+            hint = f": see {found}" if known else ": call fit(…) first" if name in Fit.__annotations__ else ""
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{hint}", name=name, obj=self)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "results_"):

@@ -86,9 +86,12 @@ def _parse(source: str) -> ast.expr:
     return ast.parse(_as_python(source), mode="eval").body
 
 
+_HIDDEN = {ord("-"): "ʗ", ord("."): "ʖ"}
+
+
 def _as_python(source: str) -> str:
     """Return a text, as long as it was, in which names in backquotes are read too."""
-    return mask_keywords(_outside_texts("`([^`]*)`", lambda name: f"({name[1].replace('-', 'ʗ')})", source))
+    return mask_keywords(_outside_texts("`([^`]*)`", lambda name: f"({name[1].translate(_HIDDEN)})", source))
 
 
 _SPELLINGS = {
@@ -240,7 +243,7 @@ class _Translator:
         return found
 
     def _column(self, name: str, node: ast.expr) -> Expression:
-        name = _MASKED.get(name, name).replace("ʗ", "-")
+        name = _MASKED.get(name, name).replace("ʗ", "-").replace("ʖ", ".")
         if self._columns is not None and name not in self._columns:
             raise self.fault(no_column(name, self._columns), node)
         return col(name)

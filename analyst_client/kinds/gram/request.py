@@ -31,8 +31,11 @@ ARGUMENT_SYNONYMS = {
     "x": "features",
     "columns": "features",
     "fit_intercept": "intercept",
+    "alpha": "penalty",
 }
 """Names that other libraries give to an argument."""
+ELSEWHERE = {"interval": "predict_interval", "se_fit": "predict_interval", "return_std": "predict_interval"}
+"""Arguments of other libraries, and the method that does what they say."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -166,9 +169,13 @@ def suggests_arguments(function: Callable[P, T]) -> Callable[P, T]:
                 meant = ARGUMENT_SYNONYMS.get(name.lower()) or next(
                     iter(difflib.get_close_matches(name, known, 1)), None
                 )
-                likely = meant in known
-                hint = f": did you mean {meant}={value!r}?" if likely else f"; it has {', '.join(known[1:])}"
-                raise TypeError(f"{function.__name__}() has no argument {name!r}{hint}")
+                if meant in known:
+                    hint = f": did you mean {meant}={value!r}?"
+                else:
+                    other = ELSEWHERE.get(name.lower(), "")
+                    hint = f": {other}(…) has it" if hasattr(args[0], other) else f"; it has {', '.join(known[1:])}"
+                called = type(args[0]).__name__ if function.__name__ == "__init__" else function.__name__
+                raise TypeError(f"{called}() has no argument {name!r}{hint}")
         return function(*args, **kwargs)
 
     checked.__signature__ = signature  # type: ignore[attr-defined]  # what `inspect.signature` returns

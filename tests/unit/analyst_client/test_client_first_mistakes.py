@@ -15,7 +15,7 @@ import pytest
 from client_examples import AGE as AGE_OF_DATASET
 from client_examples import DATASET, QUOTE, RELEASE_TEXT, TOKEN, Curator, compact, released
 
-from analyst_client import OLS, AdaSSP, Column, CuratorClient, LogisticRegression, Model, Release, TransportError
+from analyst_client import OLS, AdaSSP, Column, CuratorClient, LogisticRegression, Model, Release, Ridge, TransportError
 from analyst_client.errors import BoundsWarning, FormulaError, ReceiptInvalidError, ServiceError
 from analyst_client.kinds import Quote
 from analyst_client.kinds.gram.request import ReleaseRequest
@@ -305,7 +305,7 @@ def test_log_odds_warn_of_bounds_too_and_scores_clip_as_the_curator_does(fit: OL
 
 # Conditions and formulas
 
-COLUMNS = ["sex", "age", "alk.phos", "alk-phos", "insured", "lambda"]
+COLUMNS = ["sex", "age", "is.ill.2", "alk.phos", "alk-phos", "insured", "lambda"]
 
 
 @pytest.mark.parametrize(
@@ -329,7 +329,8 @@ def test_a_condition_of_another_language_is_answered_with_its_own_words(written:
 def test_joins_in_parentheses_and_names_in_backquotes_are_read() -> None:
     assert read_condition("(sex == 'M') & (age > 7)").to_json() == read_condition("sex == 'M' and age > 7").to_json()
     assert read_condition("(insured & sex) == True").to_json() == {"equal": [{"and": ["insured", "sex"]}, 1.0]}
-    assert read_condition("`alk-phos` + `lambda` > `alk.phos`", COLUMNS).columns == ("alk-phos", "lambda", "alk.phos")
+    asked = read_condition("`alk-phos` + `lambda` > `alk.phos` * `is.ill.2`", COLUMNS)
+    assert asked.columns == ("alk-phos", "lambda", "alk.phos", "is.ill.2")
 
 
 def test_a_place_is_shown_below_its_letters_after_a_column_called_as_a_word_of_python() -> None:
@@ -398,3 +399,32 @@ def test_a_prediction_takes_the_words_of_the_file(frame: Any, rows: dict[str, An
     assert fit.predict(frame(rows)).tolist() == [2.0, 4.0, 6.0]
     with pytest.raises(ValueError, match="'insured' has no level 'maybe'; declared: false, true"):
         fit.predict(frame(rows | {"insured": ["maybe"] * 3}))
+
+
+# Names of other libraries
+
+
+def test_members_of_other_libraries_lead_to_those_of_a_fit(fit: OLS) -> None:
+    for name in ("params", "bse", "coef", "intercept", "rsquared", "summary2", "tvalues", "nobs", "fvalue", "resid"):
+        with pytest.raises(AttributeError, match=rf"OLS has no attribute '{name}': see ") as caught:
+            getattr(fit, name)
+        named = str(caught.value).partition(": see ")[2].partition(" of your own")[0]
+        assert eval(f"fit.{named}", {"fit": fit, "X": FRAME}) is not None
+    assert not hasattr(fit, "aic")
+    with pytest.raises(AttributeError, match=r"'coef_': call fit\(…\) first"):
+        _ = OLS().coef_
+    with pytest.raises(AttributeError, match=r"'rsquared'$"):
+        _ = LogisticRegression().rsquared  # type: ignore[attr-defined]
+
+
+def test_arguments_of_other_libraries_lead_to_those_of_an_estimator(fit: OLS) -> None:
+    with pytest.raises(TypeError, match=r"Ridge\(\) has no argument 'alpha': did you mean penalty=2\?"):
+        Ridge(alpha=2)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"AdaSSP\(\) has no argument 'alpha'; it has failure_probability"):
+        AdaSSP(alpha=2)  # type: ignore[call-arg]
+    assert Ridge(penalty=2).get_params() == {"penalty": 2}
+    with pytest.raises(TypeError, match=r"predict\(\) has no argument 'interval': predict_interval\(…\) has it"):
+        fit.predict(FRAME, interval=True)  # type: ignore[call-arg]
+    assert fit.predict_interval(FRAME).shape == (4, 2)
+    with pytest.raises(TypeError, match=r"no argument 'interval'; it has X, clip"):
+        LogisticRegression().predict(FRAME, interval=True)  # type: ignore[call-arg]
