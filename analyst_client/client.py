@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -890,7 +891,7 @@ class CuratorClient:
         people: Sequence[str],
         purpose: str,
         legal_basis: str,
-        expires_at: str,
+        expires_at: str | datetime,
         reason: str,
         conditions: str | None = None,
         limit: Mapping[str, float] | None = None,
@@ -908,8 +909,8 @@ class CuratorClient:
             Names of datasets, and of analysts who may spend.
         purpose, legal_basis : str
             Purpose of the project, and the legal basis of the processing.
-        expires_at : str
-            Moment from which on nothing is charged, such as ``"2027-12-31T23:59:59Z"``.
+        expires_at : str or datetime
+            Moment from which on nothing is charged, such as ``"2027-12-31T23:59:59Z"``; a `datetime` has a time zone.
         reason : str
             Reason, for whoever decides; it is written into the ledger.
         conditions : str, optional
@@ -935,7 +936,8 @@ class CuratorClient:
         CuratorError
             See `analyst_client.errors`.
         """
-        texts = {"project": project, "purpose": purpose, "legal_basis": legal_basis, "expires_at": expires_at}
+        texts: dict[str, str | datetime] = {"project": project, "purpose": purpose, "legal_basis": legal_basis}
+        texts["expires_at"] = expires_at
         body = permit_body(people, datasets, reason=reason, limit=limit, rules=rules, conditions=conditions, **texts)
         path = "/v1/permits" if permit is None else f"/v1/permits/{path_segment(permit)}"
         key = choose_key(idempotency_key)

@@ -46,8 +46,9 @@ class Curators:
     """
 
     def __init__(self, clients: Mapping[str, CuratorClient]) -> None:
-        if not clients:
-            raise ValueError("at least one curator is needed")
+        if not isinstance(clients, Mapping) or not clients:
+            call = "Curators({'north': client, 'south': other})"
+            raise ValueError(f"at least one curator is needed, by a name of your own: {call}")
         self.clients = dict(clients)
 
     @property
@@ -325,9 +326,11 @@ class PurchasePlan(Generic[Bought]):
 
 @contextmanager
 def _named(name: str) -> Iterator[None]:
-    """Say in a note which curator an error comes from."""
+    """Say in the message and in a note which curator an error comes from."""
     try:
         yield
     except CuratorError as error:
-        error.add_note(f"at the curator {name!r}")
+        place = f"at the curator {name!r}"
+        error.args = (f"{place}: {error}", *error.args[1:])
+        error.add_note(place)
         raise

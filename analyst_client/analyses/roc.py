@@ -8,7 +8,7 @@ import numpy as np
 from analyst_client.analyses.cell_noise import CellNoise
 from analyst_client.analyses.quadrics import critical_square, fieller
 from analyst_client.analyses.table_results import Effect
-from analyst_client.analyses.tables import ContingencyTable
+from analyst_client.analyses.tables import ContingencyTable, takes_table
 from analyst_client.arrays import FloatArray
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Inline, View, facts, number, table, untrusted
@@ -53,6 +53,7 @@ class RocCurve(Displayable):
     __repr__ = Displayable.__str__
 
 
+@takes_table
 @takes_level
 def roc_curve(counts: ContingencyTable, score: str, outcome: str, level: float = 0.95) -> RocCurve:
     r"""Return the receiver operating characteristic of a binned score, and the area under it.

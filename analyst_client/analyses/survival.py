@@ -15,7 +15,7 @@ from analyst_client.analyses.quadrics import (
     ratio_set,
 )
 from analyst_client.analyses.table_results import Effect, TableTest
-from analyst_client.analyses.tables import ContingencyTable
+from analyst_client.analyses.tables import ContingencyTable, takes_table
 from analyst_client.arrays import FloatArray
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Inline, Note, View, join, number, quiet, table, untrusted
@@ -88,6 +88,7 @@ class SurvivalCurves(Displayable):
     __repr__ = Displayable.__str__
 
 
+@takes_table
 @takes_level
 def kaplan_meier(
     counts: ContingencyTable, time: str, event: str, group: str | None = None, level: float = 0.95
@@ -200,6 +201,7 @@ def survival_of(cells: FloatArray, noise: CellNoise, level: float) -> tuple[Floa
     )
 
 
+@takes_table
 def log_rank_test(counts: ContingencyTable, time: str, event: str, group: str) -> TableTest:
     r"""Test that groups have the same survival.
 
@@ -309,6 +311,7 @@ class EventRates(Displayable):
     __repr__ = Displayable.__str__
 
 
+@takes_table
 @takes_level
 def event_rates(
     counts: ContingencyTable, time: str, event: str, group: str | None = None, level: float = 0.95

@@ -1,8 +1,10 @@
 """Contingency tables with noise: tests of independence, trend and fit, proportions, and what 2 × 2 cells compare."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,8 +33,30 @@ from analyst_client.kinds.counts.table import Estimate, Table
 from analyst_client.kinds.gram.release import Release
 from analyst_client.level import takes_level
 
+P = ParamSpec("P")
+T = TypeVar("T")
 SINGULAR = 1e-12
 CELLS_MAX = 3_000
+
+
+def takes_table(function: Callable[P, T]) -> Callable[P, T]:
+    """Refuse what is no contingency table before anything else, and say how to have one."""
+
+    @wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> T:
+        if args:
+            _check(args[0], ContingencyTable, function.__name__, "a ContingencyTable")
+        return function(*args, **kwargs)
+
+    return checked
+
+
+def _check(given: object, wanted: type, name: str, what: str) -> None:
+    if not isinstance(given, wanted):
+        raise ValueError(  # noqa: TRY004 -- one kind of error for arguments
+            f"{name} takes {what}, not a {type(given).__name__}: ask for counts with client.release(dataset, "
+            "CountsRequest([['time', 'event']], …)), and take ContingencyTable.from_counts(release.tables[0])"
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -126,6 +150,7 @@ class ContingencyTable(Displayable):
         ValueError
             When there is no such column.
         """
+        _check(counts, Table, "ContingencyTable.from_counts", "a table of counts")
         kept = counts.margin(*columns) if columns else counts
         there = tuple(slice(axis.bins) for axis in kept.axes)
         factors = [Factor(axis.name, axis.labels[: axis.bins], axis.edges) for axis in kept.axes]

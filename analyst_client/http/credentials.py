@@ -5,6 +5,10 @@ from typing import Protocol
 
 import httpx
 
+LENGTH = 64
+"""Characters of a curator's own token, which begins with ``cur_``; tokens of identity providers have any."""
+_QUOTES = tuple("'\"`‘’“”")
+
 
 class Credentials(Protocol):
     """A source of tokens for the header ``Authorization: Bearer``."""
@@ -28,7 +32,7 @@ class StaticToken:
     Parameters
     ----------
     text : str
-        Printable ASCII without spaces.
+        Printable ASCII without spaces; the end of a line around it is left out.
 
     Raises
     ------
@@ -36,8 +40,8 @@ class StaticToken:
     """
 
     def __init__(self, text: str) -> None:
-        check_token(text)
-        self._text = text
+        self._text = text.strip("\r\n")
+        check_token(self._text)
 
     def token(self) -> str:
         """Return the token."""
@@ -100,5 +104,15 @@ class BearerAuth(httpx.Auth):
 
 def check_token(text: str) -> None:
     """Check that a token can stand in a header. Raise `ValueError`, which does not repeat it."""
-    if not text or not text.isascii() or not text.isprintable() or " " in text:
-        raise ValueError("the token must be printable ASCII without spaces")
+    told = (
+        (not text, "it is empty: is the variable or the file that it comes from set?"),
+        (text.endswith(("…", "...")), "it ends in dots: copy all of it"),
+        (text[:7].lower() == "bearer ", "it begins with the word Bearer: leave that out"),
+        (text != text.strip(), "it has a blank around it: leave that out"),
+        (text[:1] in _QUOTES or text[-1:] in _QUOTES, "it has quotes around it: leave them out"),
+        (not text.isascii() or not text.isprintable() or " " in text, "something else is in it: copy it again"),
+        (text.startswith("cur_") and len(text) < LENGTH, f"of {LENGTH} characters it has {len(text)}: copy all of it"),
+    )
+    for is_wrong, hint in told:
+        if is_wrong:
+            raise ValueError(f"the token must be printable ASCII without spaces, as it was issued; {hint}")

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Annotated, Any
 
 from analyst_client.display.displayable import Displayable
@@ -189,7 +190,7 @@ def permit_body(
     reason: str,
     limit: Mapping[str, float] | None,
     rules: Mapping[str, Any] | None = None,
-    **texts: str | None,
+    **texts: str | datetime | None,
 ) -> bytes:
     """Write what is asked for; what is left out is not sent."""
     for names in (people, datasets):

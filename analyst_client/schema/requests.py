@@ -4,6 +4,7 @@ import json
 import math
 import re
 import secrets
+from datetime import UTC, date, datetime
 from typing import Any
 
 from analyst_client.terms.expression import Expression
@@ -28,7 +29,20 @@ def choose_key(idempotency_key: str | None) -> str:
 
 def as_json(body: dict[str, Any]) -> bytes:
     """Write a body."""
-    return json.dumps(body, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode("utf-8")
+    text = json.dumps(body, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_write_moment)
+    return text.encode("utf-8")
+
+
+def _write_moment(value: object) -> str:
+    """Write a time that has its zone as the wire does."""
+    if isinstance(value, datetime) and value.utcoffset() is not None:
+        return f"{value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='seconds')}Z"
+    if isinstance(value, date):
+        raise ValueError(  # noqa: TRY004 -- one kind of error for arguments
+            f"{value!r} has no time zone: write datetime({value.year}, {value.month}, {value.day}, 23, 59, "
+            f"tzinfo=timezone.utc), or '{value:%Y-%m-%d}T23:59:00Z'"
+        )
+    raise TypeError(f"a request holds texts, numbers, lists and mappings, and no {type(value).__name__}")
 
 
 def price(

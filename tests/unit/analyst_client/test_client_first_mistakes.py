@@ -5,6 +5,7 @@ import json
 import re
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,29 @@ import numpy as np
 import pandas as pd
 import pytest
 from client_examples import AGE as AGE_OF_DATASET
-from client_examples import DATASET, QUOTE, RELEASE_TEXT, TOKEN, Curator, compact, released
+from client_examples import DATASET, QUOTE, RELEASE_TEXT, TOKEN, URL, Curator, compact, released
 
-from analyst_client import OLS, AdaSSP, Column, CuratorClient, LogisticRegression, Model, Release, Ridge, TransportError
+from analyst_client import (
+    OLS,
+    AdaSSP,
+    Column,
+    CuratorAdmin,
+    CuratorClient,
+    Curators,
+    LogisticRegression,
+    Model,
+    Release,
+    Ridge,
+    TransportError,
+)
+from analyst_client.admin.command import main as run_command
+from analyst_client.analyses import ContingencyTable, event_rates, kaplan_meier, log_rank_test, roc_curve
 from analyst_client.errors import BoundsWarning, FormulaError, ReceiptInvalidError, ServiceError
 from analyst_client.kinds import Quote
 from analyst_client.kinds.gram.request import ReleaseRequest
 from analyst_client.schema import Job
+from analyst_client.schema.permits import permit_body
+from analyst_client.schema.requests import as_json
 from analyst_client.schema.wire import Fields
 from analyst_client.terms import col, log
 from analyst_client.terms.formulas import as_declared, needs_declared
@@ -428,3 +445,100 @@ def test_arguments_of_other_libraries_lead_to_those_of_an_estimator(fit: OLS) ->
     assert fit.predict_interval(FRAME).shape == (4, 2)
     with pytest.raises(TypeError, match=r"no argument 'interval'; it has X, clip"):
         LogisticRegression().predict(FRAME, interval=True)  # type: ignore[call-arg]
+
+
+# Tokens, times, and names of hospitals
+
+WHOLE = f"cur_{'0' * 16}_{'s' * 43}"
+
+
+@pytest.mark.parametrize(
+    ("token", "hint"),
+    [
+        ("", "it is empty"),
+        ("\n", "it is empty"),
+        (WHOLE[:20], "of 64 characters it has 20"),
+        (f"{WHOLE[:20]}…", "ends in dots"),
+        (f"'{WHOLE}'", "quotes around it"),
+        (f'{WHOLE}"', "quotes around it"),
+        (f" {WHOLE}", "a blank around it"),
+        (f"{WHOLE} \n", "a blank around it"),
+        (f"Bearer {WHOLE}", "the word Bearer"),
+        (f"{WHOLE[:30]}\n{WHOLE[30:]}", "something else is in it"),
+    ],
+)
+def test_a_token_that_was_copied_wrongly_is_answered_with_the_reason_and_not_repeated(
+    token: str, hint: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for client in (CuratorClient, CuratorAdmin):
+        with pytest.raises(ValueError, match=rf"the token must be printable ASCII .*{hint}") as caught:
+            client(URL, token)
+        assert WHOLE[:10] not in str(caught.value)
+    if token:
+        monkeypatch.setenv("CURATOR_TOKEN", token)
+        assert run_command(["--server", URL, "permits", "list"]) != 0
+        told = capsys.readouterr().err
+        assert hint in told
+        assert WHOLE[:10] not in told
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_the_end_of_a_line_after_a_token_is_left_out(end: str) -> None:
+    seen = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request.headers["Authorization"])
+        return httpx.Response(200, content=b'{"datasets":[]}')
+
+    CuratorClient(URL, WHOLE + end, transport=httpx.MockTransport(answer), memory=None).datasets()
+    assert seen == [f"Bearer {WHOLE}"]
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        datetime(2027, 12, 31, 23, 59, 59, 999, tzinfo=UTC),
+        datetime(2028, 1, 1, 0, 59, 59, tzinfo=timezone(timedelta(hours=1))),
+        pd.Timestamp("2027-12-31T23:59:59Z"),
+        "2027-12-31T23:59:59Z",
+    ],
+)
+def test_a_time_with_its_zone_is_written_as_the_wire_has_it(moment: Any) -> None:
+    terms = {"purpose": "a study", "legal_basis": "consent", "expires_at": moment, "reason": "asked"}
+    body = json.loads(permit_body(["ada"], ["flchain"], limit=None, **terms))
+    assert body["expires_at"] == "2027-12-31T23:59:59Z"
+
+
+@pytest.mark.parametrize("moment", [datetime(2027, 12, 31), date(2027, 12, 31), pd.Timestamp("2027-12-31")])  # noqa: DTZ001 -- the mistake
+def test_a_time_without_its_zone_is_refused_with_one_that_has_it(moment: Any) -> None:
+    with pytest.raises(ValueError, match=r"has no time zone: write datetime\(2027, 12, 31, 23, 59, ") as caught:
+        as_json({"expires_at": moment})
+    (code, text) = re.findall(r"write (datetime\(.*?\)), or '(.*?)'", str(caught.value))[0]
+    written = json.loads(as_json({"at": eval(code, {"datetime": datetime, "timezone": timezone})}))["at"]
+    assert written == text == "2027-12-31T23:59:00Z"
+
+
+@pytest.mark.parametrize("wrap", [lambda client: [client], lambda client: client, lambda _: {}])
+def test_curators_are_named(wrap: Callable[[CuratorClient], Any]) -> None:
+    _, client = quoted()
+    with pytest.raises(ValueError, match="by a name of your own") as caught:
+        Curators(wrap(client))
+    (call,) = re.findall(r"Curators\(.*\)", str(caught.value))
+    assert eval(call, {"Curators": Curators, "client": client, "other": client}).names == ("north", "south")
+
+
+def test_a_hospital_that_failed_is_named_as_the_analyst_names_it() -> None:
+    def fail(_: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("lost")
+
+    client = CuratorClient(URL, TOKEN, transport=httpx.MockTransport(fail), max_attempts=1, memory=None)
+    curators = Curators({"north": client})
+    with pytest.raises(TransportError, match=r"^at the curator 'north': no answer from curator\.example"):
+        curators.plan("flchain", ["age"], target="kappa", **PRICE)
+
+
+def test_analyses_of_counts_say_how_to_have_them() -> None:
+    release = Release.from_text(RELEASE_TEXT)
+    for analyse in (kaplan_meier, log_rank_test, event_rates, roc_curve, ContingencyTable.from_counts):
+        with pytest.raises(ValueError, match=r"not a Release: ask for counts with .*CountsRequest.*from_counts"):
+            analyse(release)  # type: ignore[arg-type, call-arg, operator]
