@@ -255,6 +255,10 @@ class _Translator:
         values = [self.read(node) for node in nodes]
         found = []
         for left, op, right, node in zip(values, ops, values[1:], nodes[1:], strict=False):
+            if isinstance(op, ast.Eq | ast.NotEq) and isinstance(node, ast.Constant) and isinstance(node.value, bool):
+                truth = as_expression(left)
+                found.append(truth if node.value == isinstance(op, ast.Eq) else ~truth)
+                continue
             if type(op) not in _COMPARISONS:
                 raise self.fault("this comparison is not known", node)
             one, other = (

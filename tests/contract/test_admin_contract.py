@@ -112,7 +112,7 @@ def test_a_command_says_what_went_wrong(served: tuple[World, str], monkeypatch: 
     world, url = served
     ada = Desk(url, world.tokens["ada"], monkeypatch)
     assert ada.run("spending")[0] == 1
-    assert Desk(url, "cur_nobody", monkeypatch).run("permits", "list")[0] == 3
+    assert Desk(url, f"cur_{'0' * 60}", monkeypatch).run("permits", "list")[0] == 3
     assert Desk("http://127.0.0.1:9", world.tokens["ada"], monkeypatch).run("ledger", "status")[0] == 3
     with pytest.raises(SystemExit, match="2"):
         ada.run("permits", "end")

@@ -345,7 +345,9 @@ def test_a_condition_of_another_language_is_answered_with_its_own_words(written:
 
 def test_joins_in_parentheses_and_names_in_backquotes_are_read() -> None:
     assert read_condition("(sex == 'M') & (age > 7)").to_json() == read_condition("sex == 'M' and age > 7").to_json()
-    assert read_condition("(insured & sex) == True").to_json() == {"equal": [{"and": ["insured", "sex"]}, 1.0]}
+    assert read_condition("(insured & sex) == 1").to_json() == {"equal": [{"and": ["insured", "sex"]}, 1.0]}
+    assert read_condition("a == True and b != True").to_json() == {"and": ["a", {"not": ["b"]}]}
+    assert read_condition("a == False and b != False").to_json() == {"and": [{"not": ["a"]}, "b"]}
     asked = read_condition("`alk-phos` + `lambda` > `alk.phos` * `is.ill.2`", COLUMNS)
     assert asked.columns == ("alk-phos", "lambda", "alk.phos", "is.ill.2")
 
