@@ -891,8 +891,8 @@ MUTANTS = (
         "sessions/service.py",
         (
             _THRESHOLD_DRAW,
-            "_KEPT.pop(noise, None)\n            if drawn is None:\n"
-            f"                drawn = _KEPT[noise] = {_THRESHOLD_DRAW}",
+            "_KEPT.pop(opening.noise, None)\n            if drawn is None:\n"
+            f"                drawn = _KEPT[opening.noise] = {_THRESHOLD_DRAW}",
         ),
         ("\n_LAPLACE = ", "\n_KEPT: dict = {}\n_LAPLACE = "),
         cells=("two sessions at once, add_remove",),
