@@ -53,8 +53,8 @@ class RocCurve(Displayable):
     __repr__ = Displayable.__str__
 
 
-@takes_table
 @takes_level
+@takes_table
 def roc_curve(counts: ContingencyTable, score: str, outcome: str, level: float = 0.95) -> RocCurve:
     r"""Return the receiver operating characteristic of a binned score, and the area under it.
 

@@ -88,8 +88,8 @@ class SurvivalCurves(Displayable):
     __repr__ = Displayable.__str__
 
 
-@takes_table
 @takes_level
+@takes_table
 def kaplan_meier(
     counts: ContingencyTable, time: str, event: str, group: str | None = None, level: float = 0.95
 ) -> SurvivalCurves:
@@ -311,8 +311,8 @@ class EventRates(Displayable):
     __repr__ = Displayable.__str__
 
 
-@takes_table
 @takes_level
+@takes_table
 def event_rates(
     counts: ContingencyTable, time: str, event: str, group: str | None = None, level: float = 0.95
 ) -> EventRates:
