@@ -39,9 +39,7 @@ def list_surveys(context: RequestContext) -> SurveysAnswer:
 @acts.route(Action.READ_SURVEY, "GET /v1/surveys/{survey}")
 def get_survey(context: RequestContext, survey: SurveyName) -> SurveyAnswer:
     """Return a survey's question, and what protects whom, to anybody."""
-    surveys = context.get(SurveyService)
-    surveys.rate.take(context.call.peer)
-    return surveys.get(survey)
+    return context.get(SurveyService).look(survey, context.call.peer)
 
 
 @acts.route(Action.ANSWER, "POST /v1/surveys/{survey}/reports", asks=ReportRequest, example=REPORT_EXAMPLE, status=201)

@@ -11,7 +11,8 @@ from pydantic_core import from_json
 from curator_service.kit.wire import STRICT, Digest, Line, Name
 from curator_service.surveys.entries import BITS_MAX, NUMBERS_MAX, REPORTS_MAX, Participants
 
-EPSILON_MAX = 20
+EPSILON_MIN, EPSILON_MAX, PARTS_MAX = Fraction(1, 1000), Fraction(20), 10**6
+"""Those of the client's questions, as a test holds: it reads no others."""
 Token = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$", description="Random, and so the name of a report")]
 
 
@@ -33,8 +34,8 @@ class LocalQuestion(BaseModel):
     @model_validator(mode="after")
     def _check_epsilon(self) -> "LocalQuestion":
         epsilon = Fraction(self.epsilon)
-        if not Fraction(1, 1000) <= epsilon <= EPSILON_MAX:
-            raise ValueError(f"the epsilon of a report is from 0.001 to {EPSILON_MAX}")
+        if not (EPSILON_MIN <= epsilon <= EPSILON_MAX and epsilon.denominator <= PARTS_MAX):
+            raise ValueError("the epsilon of a report is from 0.001 to 20, in parts of a million at most")
         if str(epsilon) != self.epsilon:
             raise ValueError(f"this epsilon is written {epsilon}: a client writes it so, and its reports state that")
         return self

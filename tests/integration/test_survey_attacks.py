@@ -21,8 +21,10 @@ from analyst_client import CuratorClient
 from analyst_client.admin import CuratorAdmin
 from analyst_client.errors import ServiceError
 from analyst_client.local import Question, find_survey, give_report, survey_terms
+from analyst_client.local.exact import EPSILON_MAX, EPSILON_MIN, PARTS_MAX
 from curator_service.identity.policy import Role
 from curator_service.kit.limiter import RateLimiter
+from curator_service.surveys import schemas
 from curator_service.surveys.schemas import LocalQuestion
 from curator_service.surveys.service import describe_protection
 
@@ -194,12 +196,13 @@ def test_a_row_that_is_no_report_hides_no_other(place: Place) -> None:
         assert len(client.survey_reports("smoking")) == 1
 
 
-def test_mechanisms_that_no_client_knows_are_refused(place: Place) -> None:
+def test_what_no_client_reads_is_refused(place: Place) -> None:
+    assert (schemas.EPSILON_MIN, schemas.EPSILON_MAX, schemas.PARTS_MAX) == (EPSILON_MIN, EPSILON_MAX, PARTS_MAX)
     assert set(get_args(LocalQuestion.model_fields["mechanism"].annotation)) == set(Question._kinds)
     terms = survey_terms("other", SMOKING, reports_max=5)
-    terms["question"]["mechanism"] = "none"
-    answer = place.api.post("/v1/surveys", json=terms, token=place.world.tokens["stella"])
-    problem(answer, "request-invalid", 422)
+    for wrong in ({"mechanism": "none"}, {"epsilon": "1/1001"}, {"epsilon": "21"}, {"epsilon": "1000001/1000003"}):
+        asked = terms | {"question": terms["question"] | wrong}
+        problem(place.api.post("/v1/surveys", json=asked, token=place.world.tokens["stella"]), "request-invalid", 422)
 
 
 def test_strangers_look_no_more_often_than_may_come_from_an_address(place: Place) -> None:
