@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 
 import httpx
 
@@ -68,6 +68,8 @@ from analyst_client.terms.python import read_condition
 from analyst_client.thresholds import ModelWatch, ThresholdSession, session_body
 
 if TYPE_CHECKING:
+    from analyst_client.estimators.base import Fit
+    from analyst_client.fitting.question import FitOptions
     from analyst_client.planning.refining import RefinementQuote
     from analyst_client.refinement.background import RefinementJob
     from analyst_client.refinement.buying import RefinementOptions, Refining
@@ -989,6 +991,113 @@ class CuratorClient:
         name = proposal.id if isinstance(proposal, Proposal) else proposal
         content, path = as_json({"reason": reason}), f"/v1/proposals/{path_segment(name)}/withdraw"
         return Proposal.read(self._session.ask("POST", path, content=content).body)
+
+    @suggests_arguments
+    def fit(
+        self,
+        model: Asked,
+        *,
+        data: str,
+        target: str | Expression | None = None,
+        family: str | None = None,
+        offset: str | Expression | None = None,
+        where: str | Expression | None = None,
+        weights: str | Expression | None = None,
+        epsilon: "float | Literal['left'] | None" = None,
+        delta: float | None = None,
+        mu: float | None = None,
+        rho: float | None = None,
+        half_width: Mapping[str, float] | None = None,
+        guess: Mapping[str, Any] | None = None,
+        max_epsilon: float | None = None,
+        expected_rows: float | None = None,
+        project: str | None = None,
+        yes: bool = False,
+        even_so: bool = False,
+        progress: bool = True,
+    ) -> "Fit":
+        """Fit one model: choose how, show the price and what it should tell, buy after a yes, and fit.
+
+        The choice is between a refinement, one release, and what is stored already, which costs nothing. It rests on
+        public numbers and on terms, scales and prices of stored releases, never on a released number. The fit's
+        `choice_` has it, with the explicit call that does the same.
+
+        Parameters
+        ----------
+        model : str, Model, or sequence of str or Expression
+            A formula, such as ``"visits ~ health + chronic"``, or features beside `target`; as for `release`.
+        data : str
+            Name of the dataset.
+        target : str or Expression, optional
+            A number or a boolean; a formula names it itself.
+        family : str, optional
+            ``"gaussian"``, ``"binomial"`` or ``"poisson"``. Default by the target: of a boolean binomial, of a number
+            that is declared whole and begins at 0 poisson, of others gaussian.
+        offset, where, weights : str or Expression, optional
+            As `offset`, `where` and `weight` of `refine`.
+        epsilon, delta, mu, rho : float, optional
+            The whole price. δ is that of the population's account where it is not stated. ``epsilon="left"`` is all
+            that the budget and the permit have left.
+        half_width : mapping of str to float, optional
+            In place of a price: how short half of the 95 % intervals of terms shall be, such as ``{"age": 0.01}``, in
+            the target's unit per unit of the term, or on the scale of the link. The least price at which that is
+            expected is found.
+        guess : mapping, optional
+            Beside `half_width`: what you expect of the rows, as `Assumptions.of` takes it.
+        max_epsilon : float, optional
+            The largest price, stated as ε, that may be charged.
+        expected_rows : float, optional
+            Your guess of how many rows there are, where that is not public. Default a quarter of the row capacity.
+        project : str, optional
+            Label under which the charges are counted.
+        yes : bool
+            Buy without asking. What costs nothing is never asked.
+        even_so : bool
+            As for `release`.
+        progress : bool
+            Show the choice, and the steps of a refinement, on standard error or below the cell of a notebook.
+
+        Returns
+        -------
+        Fit
+            Of the class that the family and the way have.
+
+        Raises
+        ------
+        ValueError
+            When the arguments contradict each other, no way leads to the fit, or the price is above `max_epsilon`;
+            nothing was charged.
+        NotConfirmedError
+            When the answer is no, or nobody can be asked; nothing was charged.
+        UselessRequestError
+            When public numbers show that each way would tell nothing; nothing was charged.
+        CuratorError
+            See `analyst_client.errors`; the same call goes on where an interruption ended it.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client()
+        >>> fit = client.fit("kappa ~ age + sex", data="flchain", epsilon=1.0, delta=1e-6, yes=True, progress=False)
+        >>> print(fit.choice_.reason)
+        """
+        from analyst_client.fitting.buying import fit_model  # noqa: PLC0415 -- the import of the client stays quick
+
+        options: FitOptions = {"target": target, "family": family, "offset": offset, "where": where}
+        options |= {"weights": weights, "expected_rows": expected_rows, "project": project}
+        return fit_model(
+            self,
+            data,
+            model,
+            options,
+            {"epsilon": epsilon, "delta": delta, "mu": mu, "rho": rho},
+            half_width=half_width,
+            guess=guess or {},
+            max_epsilon=max_epsilon,
+            yes=yes,
+            even_so=even_so,
+            progress=progress,
+        )
 
     def refine(
         self,

@@ -348,6 +348,10 @@ class UselessRequestError(CuratorError, ValueError):
         return UselessRequestError, (self.reasons,)
 
 
+class NotConfirmedError(CuratorError):
+    """A purchase was shown, and nobody said yes to it; nothing was charged."""
+
+
 class LocalBudgetError(CuratorError):
     """A report would go beyond a person's own limit; none was drawn, and nothing was spent.
 

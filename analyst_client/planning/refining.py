@@ -197,7 +197,8 @@ def expected_half_lengths(practice: Practice, family: str, count: int) -> tuple[
     frame, scores = refinement.found.frame, [one for one in refinement.releases if isinstance(one, ScoreRelease)]
     terms, last = frame.terms, next(one for one in reversed(scores) if one.target.name == frame.target.name)
     x, y = practice.rows.design(last.columns, terms), practice.rows.target(last.columns, last.target)
-    covariance, spread = _without_privacy(x, y, last.target, family), float(y.std()) if family == "gaussian" else 1.0
+    start = np.zeros(len(terms)) if refinement.found.theta is None else frame.to_terms(refinement.found.theta)
+    covariance, spread = _without_privacy(x, y, last.target, family, start), float(y.std()) if family == "gaussian" else 1.0
     covariance /= practice.rows.weight
     quantile = abs(student_quantile(0.025, practice.rows.weight * len(y)))
     L = raw_units(terms, last.target if family == "gaussian" else Term("index", "numeric"), None)[0]
@@ -212,9 +213,12 @@ def expected_half_lengths(practice: Practice, family: str, count: int) -> tuple[
     return np.asarray((high - low) / 2.0 / raw * plain), plain
 
 
-def _without_privacy(x: FloatArray, y: FloatArray, target: Term, family: str) -> FloatArray:
-    """Return the covariance of the coefficients of scaled terms, fitted on rows that everybody may see."""
-    theta, n = np.zeros(x.shape[1]), len(y)
+def _without_privacy(x: FloatArray, y: FloatArray, target: Term, family: str, theta: FloatArray) -> FloatArray:
+    """Return the covariance of the coefficients of scaled terms, fitted on rows that everybody may see.
+
+    It begins at what the refinement found: Newton's method of counts diverges from far away.
+    """
+    n = len(y)
     for _ in range(_ROUNDS):
         eta = x @ theta
         r = residuals(LOSSES[family], y, eta, target)

@@ -35,7 +35,7 @@ class Progress:
         self._name, self._is_shown = name, show
         self.step, self.step_count, self.spent, self.left_s = 0, 0, 0.0, 0.0
         self._cancelled, self._durations, self._began = Event(), list[float](), time.monotonic()
-        self._notebook = _find_notebook() if show else None
+        self._notebook = find_notebook() if show else None
         self._handle: Any = None
 
     def cancel(self) -> None:
@@ -91,7 +91,7 @@ class Progress:
             sys.stderr.flush()
 
 
-def _find_notebook() -> Any:
+def find_notebook() -> Any:
     """Return what draws in a notebook; None elsewhere. Nothing is imported that is not there."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()

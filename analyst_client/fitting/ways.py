@@ -1,0 +1,243 @@
+"""The explicit ways to a fit, each with what it should tell by public numbers, what it costs and how it is bought.
+
+What is expected is told of made-up rows: normal columns that fill a fourth of their bounds to each side, of correlation
+0.2, of which half of the target is explained. No released number takes part: of what is stored its terms, its scales
+and its price do.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+
+from analyst_client.arrays import FloatArray
+from analyst_client.errors import CuratorError, UselessRequestError
+from analyst_client.estimators.adassp import AdaSSP
+from analyst_client.estimators.base import Fit
+from analyst_client.estimators.logistic import LogisticRegression
+from analyst_client.estimators.poisson import PoissonRegression
+from analyst_client.estimators.refined import RefinedRegression
+from analyst_client.fitting.question import Question
+from analyst_client.kinds.gram.coding import Coded
+from analyst_client.kinds.gram.quote import Quote
+from analyst_client.kinds.gram.release import Release
+from analyst_client.planning.accuracy_plan import STRENGTH_MAX
+from analyst_client.planning.assumptions import Assumptions
+from analyst_client.planning.expectation import Expectation
+from analyst_client.planning.prices import PriceScale
+from analyst_client.planning.refining import quote_refinement
+from analyst_client.planning.useless import NORMAL
+from analyst_client.refinement.practice import CORRELATION, EXPLAINED, REACH
+from analyst_client.schema.amounts import Cost
+from analyst_client.schema.columns import stored_columns
+
+REFINED: dict[str, type[Fit]] = {
+    "gaussian": RefinedRegression,
+    "binomial": LogisticRegression,
+    "poisson": PoissonRegression,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Way:
+    """An explicit way to a fit.
+
+    Attributes
+    ----------
+    name : str
+    call : str
+        Python that does the same.
+    cost : Cost or None
+        None where nothing is charged.
+    affordable : bool
+    half_lengths, without_privacy : ndarray of shape (D',)
+        Half of a 95 % interval for a change by one standard deviation of each term beside the constant: in standard
+        deviations of the target, or on the scale of the link. Infinite without ends.
+    duration_s : float
+        Public times together.
+    useless : tuple of str
+        Reasons for which it would tell nothing, by public numbers.
+    buy : callable
+        Charge, and fit; its argument says whether to show progress.
+    """
+
+    name: str
+    call: str
+    cost: Cost | None
+    affordable: bool
+    half_lengths: FloatArray
+    without_privacy: FloatArray
+    duration_s: float
+    useless: tuple[str, ...] = ()
+    buy: Callable[[bool], Fit] = field(default=lambda _: AdaSSP(), repr=False)
+
+    @property
+    def expected(self) -> float:
+        """Length of intervals over that without privacy, the median over slopes; infinite without ends."""
+        return _median(self.half_lengths / self.without_privacy)
+
+    @property
+    def half_length(self) -> float:
+        """The median of half lengths."""
+        return _median(self.half_lengths)
+
+    @property
+    def rank(self) -> tuple[bool, bool, float]:
+        """Place among ways that are paid: what tells something, what can be paid, what tells most."""
+        return bool(self.useless), not self.affordable, self.expected
+
+
+def find_ways(question: Question) -> tuple[list[Way], list[str]]:
+    """Return the ways that there are, and reasons for which others are none."""
+    ways: list[Way] = []
+    refused: list[str] = []
+    for name, find in (("a refinement", _refined), ("one release", _released), ("a stored release", _stored)):
+        try:
+            ways += find(question)
+        except UselessRequestError:
+            raise
+        except (CuratorError, ValueError) as error:
+            refused.append(f"{name}: {error}")
+    return ways, refused
+
+
+def _refined(question: Question) -> Iterator[Way]:
+    family, _ = question.family
+    if missing := {"gram", "score"} - set(question.declared.kinds):
+        raise ValueError(f"it takes {' and '.join(sorted(missing))}, which this dataset does not offer")
+    named = {name: question.options.get(name) for name in ("offset", "expected_rows", "project")}
+    options: Any = question.model | named | {"family": family} | dict(question.price)
+    refining = question.client._read_refinement(question.data, question.asked, options)
+    quoted = quote_refinement(refining)
+    half, plain = quoted.half_lengths, quoted.without_privacy
+
+    def buy(progress: bool) -> Fit:
+        bought = question.client.refine(
+            question.data, question.asked, even_so=True, progress=progress, **options
+        )
+        return REFINED[family]().fit(bought)
+
+    call = f"{REFINED[family].__name__}().fit({question.write_call('refine', family=True)})"
+    yield Way(
+        f"a refinement, {len(quoted.steps)} steps",
+        call,
+        quoted.cost,
+        quoted.affordable,
+        half,
+        plain,
+        quoted.duration_s,
+        quoted.useless,
+        buy,
+    )
+
+
+def _released(question: Question) -> Iterator[Way]:
+    family, _ = question.family
+    if family == "poisson":
+        raise ValueError("it tells nothing of counts on the scale of their logarithm")
+    if question.options.get("offset") is not None:
+        raise ValueError("an offset is of counts")
+    pure = {"mechanism": "laplace", "rows": "box"} if question.declared.accountant == "pure" else {}
+    options: Any = question.model | pure | {"project": question.options.get("project")} | dict(question.price)
+    quoted = question.client.quote(question.data, question.asked, **options)
+    estimator = AdaSSP if family == "gaussian" else LogisticRegression
+
+    def buy(_: bool) -> Fit:
+        return estimator().fit(question.client.release(question.data, question.asked, even_so=True, **options))
+
+    free = quoted.stored_release is not None or quoted.derivable_from is not None
+    half, plain = _expect(question, quoted) if family == "gaussian" else (np.array([math.inf]), np.ones(1))
+    yield Way(
+        "one release" if family == "gaussian" else "one release, points alone",
+        f"{estimator.__name__}().fit({question.write_call('release', **pure)})",
+        None if free else quoted.cost,
+        free or quoted.affordable,
+        half,
+        plain,
+        quoted.duration_s,
+        quoted.useless,
+        buy,
+    )
+
+
+def _stored(question: Question) -> Iterator[Way]:
+    """Yield the ways by stored releases that hold the model: they cost nothing."""
+    whole = question.quote
+    if question.family[0] != "gaussian" or len(whole.targets) != 1:
+        return
+    wanted = [whole.expressions[name] for name in whole.feature_names]
+    target = whole.expressions[whole.targets[0].name]
+    known = [whole.stored_release, whole.derivable_from, *(offer.release_id for offer in whole.offers)]
+    for name in dict.fromkeys(filter(None, known)):
+        release = question.client.fetch_release(name)
+        if not isinstance(release, Release) or not _is_of_the_rows(release, question):
+            continue
+        with suppress(ValueError):  # it holds the columns, and not this model
+            part = release.select(wanted, target)
+            yield Way(
+                f"the stored release {name}",
+                f"AdaSSP().fit(client.fetch_release({name!r}), {part.target_names[0]!r}, "
+                f"features={list(part.feature_names)!r})",
+                None,
+                True,
+                *_expect(question, _as_quoted(part, whole)),
+                0.0,
+                (),
+                lambda _, part=part: AdaSSP().fit(part),
+            )
+
+
+def _is_of_the_rows(release: Release, question: Question) -> bool:
+    """Return whether a release is of this version of the rows, of the same of them, and tells of people alone."""
+    receipt, asked = release.receipt, question.quote.request
+    return (
+        receipt is not None
+        and receipt.get("snapshot", "") == question.declared.snapshot
+        and all(release.request.get(name) == asked.get(name) for name in ("where", "weight", "intercept"))
+        and not release.combined
+    )
+
+
+def _as_quoted(part: Release, whole: Quote) -> Quote:
+    """Return the quote that a stored release would have: its terms, its scales and its price."""
+    own = {one.name: getattr(part, one.name) for one in fields(Coded)}
+    return replace(whole, **own, noise=part.noise, request=part.request, cost=part.cost or whole.cost)
+
+
+def _expect(question: Question, quoted: Quote) -> tuple[FloatArray, FloatArray]:
+    """Return half lengths of intervals of slopes, and those without privacy, per standard deviation of the term."""
+    found = [_expect_target(question, quoted, target.name) for target in quoted.targets]
+    return np.concatenate([half for half, _ in found]), np.concatenate([plain for _, plain in found])
+
+
+def assumed_sds(quoted: Quote) -> dict[str, float]:
+    """Return standard deviations of columns and targets that fill a fourth of their bounds to each side."""
+    targets = {one.name for one in quoted.targets}
+    explaining = [column for column in quoted.columns if column.name not in targets]
+    sds = {
+        column.name: (column.upper - column.lower) / (2.0 * REACH)
+        for column in stored_columns(explaining)
+        if column.lower is not None and column.upper is not None
+    }
+    return sds | {one.name: one.scale / REACH for one in quoted.targets if one.kind == "numeric"}
+
+
+def _expect_target(question: Question, quoted: Quote, target: str) -> tuple[FloatArray, FloatArray]:
+    assumed = Assumptions.of(
+        quoted, rows=question.rows, sds=assumed_sds(quoted), rsquared=EXPLAINED, correlation=CORRELATION
+    )
+    expectation, first = Expectation(quoted, assumed, target, 0.95), int(quoted.terms[0].kind == "constant")
+    noise = PriceScale(quoted).noise(quoted.noise, STRENGTH_MAX)
+    half, least = (expectation.at(one).half_lengths[first:] for one in (None, noise))
+    mean = assumed.moments[0] if first else np.zeros(len(quoted.terms))
+    deviations = np.sqrt(np.diag(assumed.moments) - mean**2)[first:]
+    errors = np.sqrt(np.diag(np.linalg.inv(assumed.moments))[first:] * (1.0 - EXPLAINED) / question.rows)
+    plain = NORMAL * errors * deviations
+    return half / least * plain, plain
+
+
+def _median(lengths: FloatArray) -> float:
+    return math.inf if not len(lengths) or np.isinf(lengths).all() else float(np.median(lengths))
