@@ -252,7 +252,7 @@ def _read_r(package: str, name: str) -> Frame:
         code = f"write.csv(survival::{name}, row.names = FALSE)"
     import pandas as pd  # noqa: PLC0415 -- for real sets alone
 
-    text = subprocess.run(["Rscript", "-e", code], check=True, capture_output=True, text=True).stdout  # noqa: S607
+    text = subprocess.run(["Rscript", "-e", code], check=True, capture_output=True, text=True).stdout
     return {str(key): column.to_numpy() for key, column in pd.read_csv(io.StringIO(text)).items()}
 
 

@@ -40,6 +40,8 @@ from analyst_client.schema.columns import Column, Term
 if TYPE_CHECKING:
     import pandas as pd
 
+    from analyst_client.fitting.choice import Choice
+
 Releases = Release | Sequence[Release]
 Features = Sequence[str] | None
 Rows = float | Sequence[float] | None
@@ -136,6 +138,8 @@ class Fit(Estimator, ABC):
     terms_, targets_ : tuple of Term
     results_ : tuple of Results
         Inference, target by target.
+    choice_ : Choice
+        Of `CuratorClient.fit` alone: the ways that there were, and the call that does the same.
     """
 
     _link: ClassVar[str] = ""
@@ -153,6 +157,7 @@ class Fit(Estimator, ABC):
     row_map_: str | None
     results_: "tuple[Results, ...]"
     fitted_params_: dict[str, Any]
+    choice_: "Choice"
 
     def fit(
         self,

@@ -70,9 +70,7 @@ def read_question(
     budget = client.budget(data)
     least = {UNITS[budget.accountant]: 1e-3}
     question = Question.read(client, data, asked, options, least)
-    found = (
-        price_left(question, budget)
-        if half_width is None
-        else price_of_accuracy(question, budget, half_width, {name: one for name, one in guess.items() if name != "rows"})
-    )
-    return question.at(**found)
+    if half_width is None:
+        return question.at(**price_left(question, budget))
+    others = {name: one for name, one in guess.items() if name != "rows"}
+    return question.at(**price_of_accuracy(question, budget, half_width, others))

@@ -87,8 +87,8 @@ def price_of_accuracy(
     high = _amount(budget, "limit")
     if not suffices(high):
         raise ValueError(
-            f"half_width={dict(half_width)!r} is out of reach of the whole budget with {question.rows:,.0f} rows. State "
-            "expected_rows= if there are more, or wider ones"
+            f"half_width={dict(half_width)!r} is out of reach of the whole budget with {question.rows:,.0f} rows: state "
+            "wider ones, or expected_rows= if there are more"
         )
     low = high * LEAST
     for _ in range(ROUNDS):
@@ -97,10 +97,8 @@ def price_of_accuracy(
     return _part(budget, high, 1.0)
 
 
-def standardized(
-    question: Question, half_width: Mapping[str, float], guess: Mapping[str, Any]
-) -> dict[int, float]:
-    """Return the wanted half lengths by the place of their slope, for a change by one standard deviation of the term."""
+def standardized(question: Question, half_width: Mapping[str, float], guess: Mapping[str, Any]) -> dict[int, float]:
+    """Return the wanted half lengths by the place of their slope, for a change by one deviation of the term."""
     if not half_width or not all(isinstance(one, int | float) and one > 0 for one in half_width.values()):
         raise ValueError("half_width names terms, each with a positive number: half_width={'age': 0.1}")
     quote = question.quote

@@ -94,8 +94,10 @@ class Question:
     @cached_property
     def quote(self) -> Quote:
         """Of one release, with each row in its box. Free."""
-        laplace = {"mechanism": "laplace"} if self.declared.accountant == "pure" else {}
-        quoted = self.client.quote(self.data, self.asked, rows="box", **self.model, **laplace, **self.price)
+        options: dict[str, Any] = self.model | {"rows": "box"} | dict(self.price)
+        if self.declared.accountant == "pure":
+            options["mechanism"] = "laplace"
+        quoted: Quote = self.client.quote(self.data, self.asked, **options)
         if not quoted.targets:
             raise ValueError("a fit is of a target: name it, as in 'kappa ~ age' or target='kappa'")
         return quoted
@@ -137,22 +139,18 @@ class Question:
         """Return the same question at another price."""
         return Question(self.client, self.declared, self.asked, self.options, stated)
 
-    def write_call(self, method: str, *, family: bool = False, **more: Any) -> str:
+    def write_call(self, method: str, more: Mapping[str, Any], *, refined: bool = False) -> str:
         """Write the call of a method of the client that asks the same."""
         asked, said = self.asked, dict(self.model)
         if isinstance(asked, Model):
             said |= {"where": asked.condition, "weight": asked.weight}
             asked = asked.formula
-        said |= {name: self.options.get(name) for name in ("project",)} | more
-        if family:
+        said |= {name: self.options.get(name) for name in ("project",)} | dict(more)
+        if refined:
             said |= {"family": self.family[0], "offset": self.options.get("offset")}
             said["expected_rows"] = self.options.get("expected_rows")
         said |= self.price
-        written = [
-            f"{name}={_write(name, value)}"
-            for name, value in said.items()
-            if value is not None
-        ]
+        written = [f"{name}={_write(name, value)}" for name, value in said.items() if value is not None]
         listed = asked if isinstance(asked, str) else list(asked)
         return f"client.{method}({', '.join([repr(self.data), repr(listed), *written])})"
 

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -115,12 +116,10 @@ def _refined(question: Question) -> Iterator[Way]:
     half, plain = quoted.half_lengths, quoted.without_privacy
 
     def buy(progress: bool) -> Fit:
-        bought = question.client.refine(
-            question.data, question.asked, even_so=True, progress=progress, **options
-        )
+        bought = question.client.refine(question.data, question.asked, even_so=True, progress=progress, **options)
         return REFINED[family]().fit(bought)
 
-    call = f"{REFINED[family].__name__}().fit({question.write_call('refine', family=True)})"
+    call = f"{REFINED[family].__name__}().fit({question.write_call('refine', {}, refined=True)})"
     yield Way(
         f"a refinement, {len(quoted.steps)} steps",
         call,
@@ -152,7 +151,7 @@ def _released(question: Question) -> Iterator[Way]:
     half, plain = _expect(question, quoted) if family == "gaussian" else (np.array([math.inf]), np.ones(1))
     yield Way(
         "one release" if family == "gaussian" else "one release, points alone",
-        f"{estimator.__name__}().fit({question.write_call('release', **pure)})",
+        f"{estimator.__name__}().fit({question.write_call('release', pure)})",
         None if free else quoted.cost,
         free or quoted.affordable,
         half,
@@ -186,8 +185,12 @@ def _stored(question: Question) -> Iterator[Way]:
                 *_expect(question, _as_quoted(part, whole)),
                 0.0,
                 (),
-                lambda _, part=part: AdaSSP().fit(part),
+                partial(_fit_part, part),
             )
+
+
+def _fit_part(part: Release, _: bool) -> Fit:
+    return AdaSSP().fit(part)
 
 
 def _is_of_the_rows(release: Release, question: Question) -> bool:

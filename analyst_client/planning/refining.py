@@ -198,7 +198,10 @@ def expected_half_lengths(practice: Practice, family: str, count: int) -> tuple[
     terms, last = frame.terms, next(one for one in reversed(scores) if one.target.name == frame.target.name)
     x, y = practice.rows.design(last.columns, terms), practice.rows.target(last.columns, last.target)
     start = np.zeros(len(terms)) if refinement.found.theta is None else frame.to_terms(refinement.found.theta)
-    covariance, spread = _without_privacy(x, y, last.target, family, start), float(y.std()) if family == "gaussian" else 1.0
+    covariance, spread = (
+        _without_privacy(x, y, last.target, family, start),
+        float(y.std()) if family == "gaussian" else 1.0,
+    )
     covariance /= practice.rows.weight
     quantile = abs(student_quantile(0.025, practice.rows.weight * len(y)))
     L = raw_units(terms, last.target if family == "gaussian" else Term("index", "numeric"), None)[0]
