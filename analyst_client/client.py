@@ -1073,13 +1073,6 @@ class CuratorClient:
             When public numbers show that each way would tell nothing; nothing was charged.
         CuratorError
             See `analyst_client.errors`; the same call goes on where an interruption ended it.
-
-        Examples
-        --------
-        >>> from analyst_client.tutorial import recorded_client
-        >>> client = recorded_client()
-        >>> fit = client.fit("kappa ~ age + sex", data="flchain", epsilon=1.0, delta=1e-6, yes=True, progress=False)
-        >>> print(fit.choice_.reason)
         """
         from analyst_client.fitting.buying import fit_model  # noqa: PLC0415 -- the import of the client stays quick
 
@@ -1262,6 +1255,8 @@ class CuratorClient:
 
         asked: dict[str, Any] = dict(options)
         own = {name: asked.pop(name, None) for name in ("offset", "expected_rows", "project", "reservation", "rules")}
+        if isinstance(own["offset"], str):
+            own["offset"] = read_condition(own["offset"])
         family = asked.pop("family", "gaussian")
         stated = {name: value for name, value in asked.items() if value is not None} | {"rows": "box"}
         request, _ = self._read(dataset, features, stated)

@@ -1,23 +1,20 @@
 """From a model to a fit: read, choose, show, buy."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from analyst_client.estimators.base import Fit
 from analyst_client.fitting.choice import choose, confirm
 from analyst_client.fitting.prices import UNITS, price_left, price_of_accuracy
-from analyst_client.fitting.question import FitOptions, Question
+from analyst_client.fitting.question import Buyer, FitOptions, Question
 from analyst_client.kinds.gram.request import Asked
 from analyst_client.planning.wording import figures, price_text
-
-if TYPE_CHECKING:
-    from analyst_client.client import CuratorClient
 
 LEFT = "left"
 
 
 def fit_model(
-    client: "CuratorClient",
+    client: Buyer,
     data: str,
     asked: Asked,
     options: FitOptions,
@@ -46,7 +43,7 @@ def fit_model(
 
 
 def read_question(
-    client: "CuratorClient",
+    client: Buyer,
     data: str,
     asked: Asked,
     options: FitOptions,

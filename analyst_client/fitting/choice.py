@@ -135,6 +135,7 @@ def choose(question: Question, *, even_so: bool = False) -> Choice:
     ValueError
         When there is no way.
     """
+    family, why = question.family  # a fault of the model itself is told by its own error
     ways, refused = find_ways(question)
     if not ways:
         raise ValueError("there is no way to this fit: " + "; ".join(refused))
@@ -142,10 +143,9 @@ def choose(question: Question, *, even_so: bool = False) -> Choice:
     if not useful and not even_so:
         raise UselessRequestError(tuple(dict.fromkeys(reason for way in ways for reason in way.useless)))
     best = min(ways, key=lambda way: way.rank)
-    paid = [way for way in useful if way.cost is None and way.expected <= PAID_FIRST * best.expected]
+    paid = [way for way in useful if way.begun and way.expected <= PAID_FIRST * best.expected]
     first = min(paid, key=lambda way: way.rank, default=best)
     others = sorted((way for way in ways if way is not first), key=lambda way: way.rank)
-    family, why = question.family
     return Choice(question.text, question.data, f"{family}, {why}", question.rows, (first, *others), tuple(refused))
 
 

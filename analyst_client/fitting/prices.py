@@ -7,24 +7,23 @@ from typing import Any
 import numpy as np
 
 from analyst_client.fitting.question import Question
-from analyst_client.fitting.ways import Way, assumed_sds, find_ways
-from analyst_client.planning.assumptions import Assumptions
-from analyst_client.refinement.practice import CORRELATION, EXPLAINED
+from analyst_client.fitting.ways import Way, assume, assumed_sds, find_ways
+from analyst_client.refinement.practice import EXPLAINED
 from analyst_client.schema.accounts import Budget
 
 UNITS = {"gdp": "mu", "zcdp": "rho", "pure": "epsilon"}
 SPARED = 1.0 - 1e-9
 """Part of what is left that is asked for: a curator rounds each cost up."""
-ROUNDS = 9
+ROUNDS = 11
 """Prices that are tried for a wanted accuracy; each is quoted as a whole purchase."""
-LEAST = 1e-3
-"""Part of a budget, as µ, below which no price is sought."""
+LEAST = 1e-8
+"""Part of a budget, as the account counts, below which no price is sought, and which is as good as nothing left."""
 
 
 def price_left(question: Question, budget: Budget) -> dict[str, float]:
     """Return all that the budget, and the permit, have left for this caller. Raise `ValueError` where it is nothing."""
     whole = _amount(budget, "remaining")
-    if not whole > 0.0:
+    if whole <= LEAST * _amount(budget, "limit"):
         raise ValueError(f"nothing is left of the budget of {budget.population!r}")
     low, high = 0.0, 1.0
     for _ in range(24):
@@ -35,7 +34,7 @@ def price_left(question: Question, budget: Budget) -> dict[str, float]:
                 break
         else:
             high = part
-    if low == 0.0:
+    if low <= LEAST:
         raise ValueError(f"the permit leaves nothing of the budget of {budget.population!r}")
     return _part(budget, whole, low)
 
@@ -87,8 +86,8 @@ def price_of_accuracy(
     high = _amount(budget, "limit")
     if not suffices(high):
         raise ValueError(
-            f"half_width={dict(half_width)!r} is out of reach of the whole budget with {question.rows:,.0f} rows: state "
-            "wider ones, or expected_rows= if there are more"
+            f"half_width={dict(half_width)!r} is out of reach of the whole budget with {question.rows:,.0f} rows: "
+            "state wider ones, or expected_rows= if there are more"
         )
     low = high * LEAST
     for _ in range(ROUNDS):
@@ -108,13 +107,11 @@ def standardized(question: Question, half_width: Mapping[str, float], guess: Map
     (target,) = quote.targets
     said = dict(guess)
     spread = said.pop("residual_sd", None)
-    sds = assumed_sds(quote) | dict(said.pop("sds", {}))
-    if target.kind == "numeric":
-        own = guess.get("sds", {}).get(target.name)
-        sds[target.name] = own or (spread / math.sqrt(1.0 - EXPLAINED) if spread else target.scale / math.sqrt(3.0))
-    assumed = Assumptions.of(
-        quote, **({"rows": question.rows, "rsquared": EXPLAINED, "correlation": CORRELATION} | said | {"sds": sds})
-    )
+    own = dict(said.pop("sds", {}))
+    sds = assumed_sds(quote) | own
+    if target.kind == "numeric" and target.name not in own:
+        sds[target.name] = spread / math.sqrt(1.0 - EXPLAINED) if spread else target.scale / math.sqrt(3.0)
+    assumed = assume(quote, question.rows, sds, **said)
     deviations = np.sqrt(np.diag(assumed.moments) - assumed.moments[0] ** 2)
     raw = {term.name: sd * term.scale for term, sd in zip(quote.terms, deviations, strict=True)}
     unit = sds[target.name] if target.kind == "numeric" and question.family[0] == "gaussian" else 1.0

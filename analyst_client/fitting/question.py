@@ -3,18 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any, Protocol, TypedDict
 
 from analyst_client.kinds.gram.quote import Quote
 from analyst_client.kinds.gram.request import Asked
 from analyst_client.refinement.buying import is_whole
+from analyst_client.schema.accounts import Budget
 from analyst_client.schema.datasets import Dataset
 from analyst_client.schema.requests import price
 from analyst_client.terms.expression import Expression
 from analyst_client.terms.formulas import Model
-
-if TYPE_CHECKING:
-    from analyst_client.client import CuratorClient
+from analyst_client.terms.writing import write_python
 
 FAMILIES = ("gaussian", "binomial", "poisson")
 
@@ -31,13 +30,36 @@ class FitOptions(TypedDict, total=False):
     project: str | None
 
 
+class Buyer(Protocol):
+    """What a choice asks of a `CuratorClient`."""
+
+    @property
+    def quote(self) -> Any: ...  # noqa: D102 -- see `CuratorClient`
+
+    @property
+    def release(self) -> Any: ...  # noqa: D102 -- see `CuratorClient`
+
+    @property
+    def refine(self) -> Any: ...  # noqa: D102 -- see `CuratorClient`
+
+    @property
+    def fetch_release(self) -> Any: ...  # noqa: D102 -- see `CuratorClient`
+
+    @property
+    def _read_refinement(self) -> Any: ...
+
+    def dataset(self, name: str) -> Dataset: ...  # noqa: D102 -- see `CuratorClient`
+
+    def budget(self, name: str) -> Budget: ...  # noqa: D102 -- see `CuratorClient`
+
+
 @dataclass(frozen=True, eq=False)
 class Question:
     """A model of one curator's dataset, with a price.
 
     Attributes
     ----------
-    client : CuratorClient
+    client : Buyer
     declared : Dataset
     asked : sequence, str or Model
         The features or the formula, as they were typed.
@@ -47,7 +69,7 @@ class Question:
         As a request states it.
     """
 
-    client: "CuratorClient"
+    client: Buyer
     declared: Dataset
     asked: Asked
     options: Mapping[str, Any]
@@ -56,7 +78,7 @@ class Question:
     @classmethod
     def read(
         cls,
-        client: "CuratorClient",
+        client: Buyer,
         data: str,
         asked: Asked,
         options: FitOptions,
@@ -150,11 +172,10 @@ class Question:
             said |= {"family": self.family[0], "offset": self.options.get("offset")}
             said["expected_rows"] = self.options.get("expected_rows")
         said |= self.price
-        written = [f"{name}={_write(name, value)}" for name, value in said.items() if value is not None]
-        listed = asked if isinstance(asked, str) else list(asked)
-        return f"client.{method}({', '.join([repr(self.data), repr(listed), *written])})"
+        written = [f"{name}={_write(value)}" for name, value in said.items() if value is not None]
+        listed = repr(asked) if isinstance(asked, str) else f"[{', '.join(map(_write, asked))}]"
+        return f"client.{method}({', '.join([repr(self.data), listed, *written])})"
 
 
-def _write(name: str, value: object) -> str:
-    """Write an argument: a condition as the text that is read as it."""
-    return repr(repr(value)) if name in {"where", "weight"} and isinstance(value, Expression) else repr(value)
+def _write(value: object) -> str:
+    return write_python(value) if isinstance(value, Expression) else repr(value)

@@ -6,7 +6,7 @@ and its price do.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -59,6 +59,8 @@ class Way:
         deviations of the target, or on the scale of the link. Infinite without ends.
     duration_s : float
         Public times together.
+    begun : bool
+        Whether it was paid before, or begun.
     useless : tuple of str
         Reasons for which it would tell nothing, by public numbers.
     buy : callable
@@ -72,6 +74,7 @@ class Way:
     half_lengths: FloatArray
     without_privacy: FloatArray
     duration_s: float
+    begun: bool = False
     useless: tuple[str, ...] = ()
     buy: Callable[[bool], Fit] = field(default=lambda _: AdaSSP(), repr=False)
 
@@ -107,27 +110,33 @@ def find_ways(question: Question) -> tuple[list[Way], list[str]]:
 
 def _refined(question: Question) -> Iterator[Way]:
     family, _ = question.family
+    if question.declared.accountant == "pure":
+        raise ValueError("it is of Gaussian noise, and this account counts in pure ε")
     if missing := {"gram", "score"} - set(question.declared.kinds):
         raise ValueError(f"it takes {' and '.join(sorted(missing))}, which this dataset does not offer")
     named = {name: question.options.get(name) for name in ("offset", "expected_rows", "project")}
     options: Any = question.model | named | {"family": family} | dict(question.price)
     refining = question.client._read_refinement(question.data, question.asked, options)
     quoted = quote_refinement(refining)
-    half, plain = quoted.half_lengths, quoted.without_privacy
+    begun = quoted.steps[0].is_free
+    recalled = refining.recall() if begun else None
 
     def buy(progress: bool) -> Fit:
-        bought = question.client.refine(question.data, question.asked, even_so=True, progress=progress, **options)
+        bought = recalled or question.client.refine(
+            question.data, question.asked, even_so=True, progress=progress, **options
+        )
         return REFINED[family]().fit(bought)
 
     call = f"{REFINED[family].__name__}().fit({question.write_call('refine', {}, refined=True)})"
     yield Way(
         f"a refinement, {len(quoted.steps)} steps",
         call,
-        quoted.cost,
-        quoted.affordable,
-        half,
-        plain,
+        None if recalled else quoted.cost,
+        recalled is not None or quoted.affordable,
+        quoted.half_lengths,
+        quoted.without_privacy,
         quoted.duration_s,
+        begun,
         quoted.useless,
         buy,
     )
@@ -157,6 +166,7 @@ def _released(question: Question) -> Iterator[Way]:
         half,
         plain,
         quoted.duration_s,
+        free,
         quoted.useless,
         buy,
     )
@@ -184,6 +194,7 @@ def _stored(question: Question) -> Iterator[Way]:
                 True,
                 *_expect(question, _as_quoted(part, whole)),
                 0.0,
+                True,
                 (),
                 partial(_fit_part, part),
             )
@@ -216,6 +227,15 @@ def _expect(question: Question, quoted: Quote) -> tuple[FloatArray, FloatArray]:
     return np.concatenate([half for half, _ in found]), np.concatenate([plain for _, plain in found])
 
 
+def assume(quoted: Quote, rows: float, sds: Mapping[str, float], **said: Any) -> Assumptions:
+    """Assume that columns and targets have these deviations, and what a refinement is practised on."""
+    targets = [one.name for one in quoted.targets]
+    left = {name: math.sqrt(1.0 - EXPLAINED) * sds[name] for name in targets}
+    others = {name: sd for name, sd in sds.items() if name not in targets}
+    stated: dict[str, Any] = {"rsquared": EXPLAINED, "correlation": CORRELATION, "residual_sd": left} | said
+    return Assumptions.of(quoted, rows=rows, sds=others, **stated)
+
+
 def assumed_sds(quoted: Quote) -> dict[str, float]:
     """Return standard deviations of columns and targets that fill a fourth of their bounds to each side."""
     targets = {one.name for one in quoted.targets}
@@ -225,13 +245,11 @@ def assumed_sds(quoted: Quote) -> dict[str, float]:
         for column in stored_columns(explaining)
         if column.lower is not None and column.upper is not None
     }
-    return sds | {one.name: one.scale / REACH for one in quoted.targets if one.kind == "numeric"}
+    return sds | {one.name: one.scale / REACH if one.kind == "numeric" else 0.5 for one in quoted.targets}
 
 
 def _expect_target(question: Question, quoted: Quote, target: str) -> tuple[FloatArray, FloatArray]:
-    assumed = Assumptions.of(
-        quoted, rows=question.rows, sds=assumed_sds(quoted), rsquared=EXPLAINED, correlation=CORRELATION
-    )
+    assumed = assume(quoted, question.rows, assumed_sds(quoted))
     expectation, first = Expectation(quoted, assumed, target, 0.95), int(quoted.terms[0].kind == "constant")
     noise = PriceScale(quoted).noise(quoted.noise, STRENGTH_MAX)
     half, least = (expectation.at(one).half_lengths[first:] for one in (None, noise))

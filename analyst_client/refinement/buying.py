@@ -1,7 +1,7 @@
 """Buying a refinement: its price and its problem, its reservation, and its releases one after another."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypedDict
 
@@ -25,6 +25,10 @@ from analyst_client.terms.expression import COLUMN, NUMBER, Expression
 _STAYS_WHOLE = {"add", "subtract", "multiply", "minimum", "maximum"}
 _SPENT = 1.0 - 1e-9
 """Part of a price that is spent: costs are rounded up, one by one, in units of 10⁻¹²."""
+
+
+class _UnpaidError(Exception):
+    """A step is not stored."""
 
 
 class RefinementOptions(TypedDict, total=False):
@@ -166,12 +170,25 @@ class Refining:
     def _quote(self, request: Any) -> Any:
         return self.seller.quote(self.declared.name, request)
 
-    def run(self, progress: Progress) -> Refinement:
+    def recall(self) -> Refinement | None:
+        """Return what the same call has bought before; None where a step of it is still to be paid. Free."""
+
+        def refuse() -> None:
+            raise _UnpaidError
+
+        try:
+            return self.run(Progress(self.problem.target.name, show=False), before_paying=refuse)
+        except _UnpaidError:
+            return None
+
+    def run(self, progress: Progress, before_paying: Callable[[], None] | None = None) -> Refinement:
         """Follow the plan, and hold the price as long as something has to be paid.
 
         Parameters
         ----------
         progress : Progress
+        before_paying : callable, optional
+            Called before anything is held. Default the steps are practised, and refused where they cannot work.
 
         Raises
         ------
@@ -187,7 +204,7 @@ class Refining:
             "rules": [type(rules).__name__, asdict(rules)],
         }
 
-        def before_paying() -> None:
+        def check_steps() -> None:
             steps = self.practise().steps
             progress.expect(steps)
             check_space(steps[progress.step - 1 :])
@@ -207,7 +224,7 @@ class Refining:
             stated,
             project=request.project,
             given=self.reservation,
-            before_paying=before_paying,
+            before_paying=before_paying or check_steps,
         )
 
         def release(asked: Any) -> Any:

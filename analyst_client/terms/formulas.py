@@ -9,7 +9,15 @@ from typing import Any
 from analyst_client.schema.columns import TRUTHS, Column
 from analyst_client.terms.expression import COLUMN, EqualKnots, Expression, col
 from analyst_client.terms.functions import interaction
-from analyst_client.terms.python import FormulaError, mask_keywords, no_column, read_condition, read_python, show_place
+from analyst_client.terms.python import (
+    FormulaError,
+    mask_calls,
+    mask_keywords,
+    no_column,
+    read_condition,
+    read_python,
+    show_place,
+)
 
 _TRUTHS = frozenset({
     "less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "between", "in", "missing", "and", "or",
@@ -102,7 +110,8 @@ def read_formula(formula: str, columns: Sequence[Column]) -> ReadModel:
     parser = _load()
     by_name = {column.name: column for column in columns}
     try:
-        parsed = parser(mask_keywords(formula), context={"__formulaic_variables_available__": list(by_name)})
+        readable, known = mask_keywords(mask_calls(formula)), {"__formulaic_variables_available__": list(by_name)}
+        parsed = parser(readable, context=known)
     except Exception as error:
         raise _syntax(error, formula) from None
     sides = parsed._structure

@@ -94,6 +94,29 @@ def _as_python(source: str) -> str:
     return mask_keywords(_outside_texts("`([^`]*)`", lambda name: f"({name[1].translate(_HIDDEN)})", source))
 
 
+def mask_calls(formula: str) -> str:
+    """Return a formula, as long as it was, in which Python can read names in backquotes within a function's brackets.
+
+    Examples
+    --------
+    >>> mask_calls("`a.b` ~ log(`c`) + (`d`)")
+    '`a.b` ~ log((c)) + (`d`)'
+    """
+    calls: list[bool] = []
+
+    def write(found: re.Match[str]) -> str:
+        text = found[0]
+        if text == ")":
+            del calls[-1:]
+        elif text.endswith("("):
+            calls.append(len(text) > 1 or any(calls))
+        elif calls and calls[-1]:
+            return f"({text[1:-1].translate(_HIDDEN)})"
+        return text
+
+    return _outside_texts(r"`[^`]*`|\w*\(|\)", write, formula)
+
+
 _SPELLINGS = {
     "^": "**", "<>": "!=", "&&": "and", "||": "or", "&": "and", "|": "or", "!": "not ", "=": "==",
     "AND": "and", "OR": "or", "NOT": "not", "IN": "in",

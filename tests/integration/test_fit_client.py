@@ -1,0 +1,275 @@
+"""One call to a fit, with the real client and the real curator: how it chooses, asks, and what it charges."""
+
+import io
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import support
+from support import World, client_of, make_rows, open_population, open_world, spent
+
+import analyst_client
+from analyst_client import AdaSSP, CuratorClient, LogisticRegression, PoissonRegression, RefinedRegression, terms
+from analyst_client.errors import NotConfirmedError, UselessRequestError
+from analyst_client.kinds.gram.release import Release
+from analyst_client.terms import col, poly
+from curator_service.privacy.accountant import Price
+
+COUNT = 600
+ASKED: dict[str, Any] = {"data": "cohort", "epsilon": 8.0, "expected_rows": 5000, "yes": True, "progress": False}
+COUNTED = [(*column[:4], support.COUNTED) if column[0] == "lambda" else column for column in support.COLUMNS]
+
+
+def draw_rows() -> list[dict[str, str]]:
+    generator, rows = np.random.default_rng(5), make_rows(COUNT, seed=11)
+    for row in rows:
+        row["lambda"] = repr(float(min(generator.poisson(0.8), 6)))
+    return rows
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with open_world(tmp_path_factory.mktemp("fit"), rows=draw_rows(), limit=Price(mu=200.0)) as opened:
+        opened.grant("ada", opened.register("counted", "town", draw_rows(), columns=COUNTED))
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def client(world: World) -> CuratorClient:
+    return client_of(world)
+
+
+def run_call(call: str, client: CuratorClient) -> Any:
+    """Run what a fit says is the same."""
+    names = {name: getattr(analyst_client, name) for name in analyst_client.__all__}
+    return eval(call, names | {name: getattr(terms, name) for name in terms.__all__} | {"client": client})
+
+
+FAMILIES = {
+    "numeric": ("kappa ~ age + sex", "cohort", RefinedRegression, "gaussian, as kappa is a number"),
+    "boolean": ("alive ~ age", "cohort", LogisticRegression, "binomial, as alive is true or false"),
+    "whole from 0": ("`lambda` ~ age", "counted", PoissonRegression, "poisson, as lambda is declared a whole number"),
+    "not whole": ("`lambda` ~ age", "cohort", RefinedRegression, "gaussian, as lambda is a number"),
+    "of a whole number": ("sqrt(`lambda`) ~ age", "counted", RefinedRegression, "gaussian"),
+    "a condition": ("I(kappa > 3) ~ age", "cohort", LogisticRegression, "binomial"),
+}
+
+
+@pytest.mark.parametrize(("model", "data", "kind", "family"), FAMILIES.values(), ids=FAMILIES)
+def test_the_family_follows_from_the_target(
+    client: CuratorClient, model: str, data: str, kind: type, family: str
+) -> None:
+    fit = client.fit(model, **ASKED | {"data": data})
+    assert type(fit) is kind
+    assert fit.choice_.family.startswith(family)
+
+
+def test_a_family_may_be_named(client: CuratorClient) -> None:
+    fit = client.fit("alive ~ age", family="gaussian", **ASKED)
+    assert type(fit) is RefinedRegression or type(fit) is AdaSSP
+    with pytest.raises(ValueError, match="family is one of gaussian, binomial, poisson, not 'logit'"):
+        client.fit("alive ~ age", family="logit", **ASKED)
+
+
+CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "a formula": ("kappa ~ age * sex", {}),
+    "columns": (["age", "weight", "sex"], {"target": "kappa"}),
+    "terms": ([col("age"), col("weight") * 2.0], {"target": col("kappa") + 1.0}),
+    "a basis": ([poly("weight", 2), "sex"], {"target": "kappa", "where": col("age") > 52.0}),
+    "rows and weights": ("kappa ~ age", {"where": "sex == 'F' and age > 55", "weights": "ward == 'a'"}),
+    "a model": (analyst_client.Model("kappa ~ age").where("sex == 'M'"), {}),
+    "an offset": ("`lambda` ~ age", {"data": "counted", "offset": "log(weight)"}),
+    "odds": ("alive ~ age + sex", {}),
+}
+
+
+@pytest.mark.parametrize(("model", "options"), CALLS.values(), ids=CALLS)
+def test_the_call_that_it_prints_does_the_same_and_costs_nothing(
+    client: CuratorClient, model: Any, options: dict[str, Any]
+) -> None:
+    before = spent(client)
+    fit = client.fit(model, **ASKED | options)
+    after = spent(client)
+    assert before < after
+    again = run_call(fit.choice_.call, client)
+    assert type(again) is type(fit)
+    assert again.params_ == pytest.approx(fit.params_)
+    assert again.conf_int() == pytest.approx(fit.conf_int())
+    assert spent(client) == after
+
+
+def test_what_it_charges_is_the_price(client: CuratorClient) -> None:
+    before = client.budget("cohort").posted.mu
+    fit = client.fit("kappa ~ age + weight", **ASKED)
+    after, cost = client.budget("cohort").posted.mu, fit.choice_.taken.cost
+    assert before is not None
+    assert after is not None
+    assert cost is not None
+    assert cost.epsilon == pytest.approx(8.0)
+    assert 0.5 * cost.mu**2 < after**2 - before**2 <= cost.mu**2 * (1.0 + 1e-9)  # what no step needs goes back
+
+
+class TestPaid:
+    """What was paid is taken first, by its terms, its scales and its price."""
+
+    def test_the_same_call_is_free_and_not_asked(self, client: CuratorClient) -> None:
+        first = client.fit("kappa ~ creatinine", **ASKED)
+        before = spent(client)
+        again = client.fit("kappa ~ creatinine", **ASKED | {"yes": False})
+        assert again.choice_.is_free
+        assert again.params_ == pytest.approx(first.params_)
+        assert spent(client) == before
+
+    def test_a_release_that_holds_the_model_is_taken(self, client: CuratorClient) -> None:
+        bought = client.release(
+            "cohort", ["age", "height", "sex"], target="kappa", rows="box", epsilon=60.0, delta=1e-6
+        )
+        before = spent(client)
+        fit = client.fit("kappa ~ height", **ASKED | {"yes": False})
+        assert bought.id in fit.choice_.call
+        assert ", which is paid already," in fit.choice_.reason
+        assert run_call(fit.choice_.call, client).params_ == pytest.approx(fit.params_)
+        assert spent(client) == before
+
+    def test_one_that_would_tell_much_less_is_not(self, client: CuratorClient) -> None:
+        client.release("cohort", ["ward", "age"], target="weight", rows="box", epsilon=0.3, delta=1e-6)
+        fit = client.fit("weight ~ ward", **ASKED)
+        assert not fit.choice_.is_free
+        assert any(way.cost is None for way in fit.choice_.ways)
+
+    @pytest.mark.parametrize("rows", ["sex == 'F'", None], ids=["of others", "of these"])
+    def test_one_of_other_rows_is_none(self, client: CuratorClient, rows: str | None) -> None:
+        client.release("cohort", ["region"], target="kappa", where=rows, rows="box", epsilon=50.0, delta=1e-6)
+        fit = client.fit("kappa ~ region", **ASKED | {"epsilon": 8.0 if rows else 8.1})
+        assert fit.choice_.is_free == (rows is None)
+
+    @pytest.mark.parametrize("times", [0.0, -3.0, 1e6])
+    def test_no_released_number_decides(self, client: CuratorClient, monkeypatch: Any, times: float) -> None:
+        client.release("cohort", ["smoker", "age"], target="kappa", rows="box", epsilon=40.0, delta=1e-6)
+        asked = ASKED | {"epsilon": 9.0}
+        honest = client.fit("kappa ~ smoker", **asked).choice_
+        fetch = CuratorClient.fetch_release
+
+        def lie(self: CuratorClient, name: str) -> Any:
+            found = fetch(self, name)
+            return replace(found, xtx=times * found.xtx, xty=times * found.xty) if isinstance(found, Release) else found
+
+        monkeypatch.setattr(CuratorClient, "fetch_release", lie)
+        from analyst_client.fitting.choice import choose
+        from analyst_client.fitting.question import Question
+
+        stated = {"epsilon": 9.0}
+        told = choose(Question.read(client, "cohort", "kappa ~ smoker", {"expected_rows": 5000.0}, stated))
+        assert [(way.name, way.expected, way.cost) for way in told.ways] == [
+            (way.name, way.expected, way.cost) for way in honest.ways
+        ]
+
+
+class TestAsking:
+    """Nothing is charged without a yes."""
+
+    @pytest.fixture
+    def answer(self, monkeypatch: Any) -> Iterator[Any]:
+        def set_answer(text: str) -> None:
+            stdin = io.StringIO(text)
+            monkeypatch.setattr(stdin, "isatty", lambda: True, raising=False)
+            monkeypatch.setattr(sys, "stdin", stdin)
+
+        return set_answer
+
+    @pytest.mark.parametrize("said", ["n\n", "\n", "what\n"])
+    def test_a_no_buys_nothing(self, client: CuratorClient, answer: Any, said: str, capsys: Any) -> None:
+        answer(said)
+        before = spent(client)
+        with pytest.raises(NotConfirmedError, match="not bought"):
+            client.fit("kappa ~ stage", **ASKED | {"yes": False})
+        assert spent(client) == before
+        shown = capsys.readouterr()
+        assert "kappa ~ stage of cohort" in shown.err
+        assert re.search(r"a refinement, \d+ steps +ε = 8", shown.err)
+
+    def test_a_yes_buys(self, client: CuratorClient, answer: Any) -> None:
+        answer("y\n")
+        assert not client.fit("kappa ~ treated", **ASKED | {"yes": False}).choice_.is_free
+
+    def test_where_nobody_can_be_asked_it_says_so(self, client: CuratorClient, monkeypatch: Any) -> None:
+        monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+        before = spent(client)
+        with pytest.raises(NotConfirmedError, match="say yes=True"):
+            client.fit("kappa ~ frail", **ASKED | {"yes": False})
+        assert spent(client) == before
+
+    def test_a_price_above_the_stated_one_is_refused(self, client: CuratorClient) -> None:
+        before = spent(client)
+        with pytest.raises(ValueError, match=r"ε = 8 .* more than max_epsilon = 2: nothing was charged"):
+            client.fit("kappa ~ frail", max_epsilon=2.0, **ASKED)
+        assert spent(client) == before
+
+
+class TestPrices:
+    def test_a_wanted_accuracy_finds_its_price(self, client: CuratorClient) -> None:
+        asked: dict[str, Any] = {"data": "cohort", "yes": True, "progress": False}
+        guess = {"rows": COUNT, "sds": {"age": 14.0, "lambda": 0.9}}
+        found = {}
+        for width in (0.02, 0.05):
+            fit = client.fit("`lambda` ~ age", half_width={"age": width}, guess=guess, **asked)
+            cost = fit.choice_.taken.cost
+            found[width] = cost.epsilon if cost else 0.0
+            low, high = fit.conf_int()[1]
+            assert (high - low) / 2.0 == pytest.approx(width, rel=0.6)
+        assert found[0.02] > found[0.05]
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"half_width": {"age": 1e-9}}, "out of reach of the whole budget"),
+            ({"half_width": {"sex": 0.1}}, "names 'sex', and the terms are age, weight"),
+            ({"half_width": {"age": -1.0}}, "each with a positive number"),
+            ({"half_width": {"age": 0.1}, "epsilon": 1.0}, "leave out epsilon"),
+            ({}, "state a price: epsilon=1.0"),
+            ({"epsilon": 1.0, "mu": 1.0}, "state one cost"),
+        ],
+    )
+    def test_prices_that_make_no_sense_are_refused(
+        self, client: CuratorClient, options: dict[str, Any], message: str
+    ) -> None:
+        before = spent(client)
+        with pytest.raises(ValueError, match=message):
+            client.fit("kappa ~ age + weight", data="cohort", yes=True, progress=False, **options)
+        assert spent(client) == before
+
+    def test_all_that_is_left_is_spent(self, tmp_path: Any) -> None:
+        with open_world(tmp_path, rows=draw_rows(), limit=Price(mu=5.0)) as world:
+            client = client_of(world)
+            client.fit("kappa ~ age", data="cohort", epsilon="left", yes=True, progress=False)
+            assert client.budget("cohort").share_spent == pytest.approx(1.0, abs=1e-6)
+            with pytest.raises(ValueError, match="nothing is left of the budget of 'town'"):
+                client.fit("kappa ~ sex", data="cohort", epsilon="left", yes=True, progress=False)
+
+
+def test_what_tells_nothing_is_refused(client: CuratorClient) -> None:
+    before = spent(client)
+    with pytest.raises(UselessRequestError, match="tells no slope"):
+        client.fit("creatinine ~ weight", data="cohort", epsilon=0.001, expected_rows=100, yes=True, progress=False)
+    assert spent(client) == before
+
+
+@pytest.mark.parametrize("accountant", ["pure", "zcdp"])
+def test_other_accounts(tmp_path: Any, accountant: str) -> None:
+    with open_world(tmp_path, limit=Price(mu=5.0)) as world:
+        limit = Price(epsilon=500.0) if accountant == "pure" else Price(rho=500.0)
+        open_population(world.curator, "village", limit, accountant=accountant)
+        world.grant("ada", world.register("counted", "village", draw_rows(), columns=COUNTED))
+        client = client_of(world)
+        asked: dict[str, Any] = {"data": "counted", "epsilon": 40.0, "yes": True, "progress": False}
+        fit = client.fit("kappa ~ age", **asked)
+        assert type(fit) is (AdaSSP if accountant == "pure" else RefinedRegression)
+        before = client.budget("counted").share_spent
+        assert run_call(fit.choice_.call, client).params_ == pytest.approx(fit.params_)
+        assert client.budget("counted").share_spent == before
+        if accountant == "pure":
+            assert "counts in pure ε" in fit.choice_.refused[0]
