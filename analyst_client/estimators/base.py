@@ -40,8 +40,6 @@ from analyst_client.schema.columns import Column, Term
 if TYPE_CHECKING:
     import pandas as pd
 
-    from analyst_client.fitting.choice import Choice
-
 Releases = Release | Sequence[Release]
 Features = Sequence[str] | None
 Rows = float | Sequence[float] | None
@@ -157,7 +155,7 @@ class Fit(Estimator, ABC):
     row_map_: str | None
     results_: "tuple[Results, ...]"
     fitted_params_: dict[str, Any]
-    choice_: "Choice"
+    choice_: Any
 
     def fit(
         self,
