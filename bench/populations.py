@@ -139,7 +139,7 @@ class Population:
         x, y = coded.x[picked], coded.y[places.get(self.target, picked)]
         alone = [i for i, term in enumerate(coded.terms) if term.column == NOTHING]
         x[:, alone] = coded.x[nothing][:, alone]
-        return Draw(DeskClient(self.manifest, stored, generator, self.quoted), x, y, generator)
+        return Draw(DeskClient(self.manifest, stored, generator, self.quoted), x, y, generator, picked)
 
     def shuffle(self) -> "Population":
         """Return it with a target that nothing explains."""
@@ -164,12 +164,13 @@ class Coded:
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """Rows of one repeat: a client of their curator, the rows as coded, and the source of what else is drawn."""
+    """Rows of one repeat: a client of their curator, the rows as coded, the source of other draws, and their places."""
 
     client: DeskClient
     x: Floats
     y: Floats
     generator: np.random.Generator
+    picked: npt.NDArray[np.int64]
 
 
 def _column(name: str, own: Declared) -> dict[str, Any]:
