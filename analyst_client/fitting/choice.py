@@ -72,9 +72,9 @@ class Choice(Displayable):
     def reason(self) -> str:
         """One sentence: why this way, and what the next one would have told."""
         taken, *others = self.ways
-        paid = ", which is paid already," if self.is_free else ""
-        first = f"Taken is {_kind(taken)}{paid} for intervals that should be {_length(taken)}"
-        return f"{first}; those of {_kind(others[0])} should be {_length(others[0])}." if others else f"{first}."
+        paid = ", which is paid already" if self.is_free else ""
+        told = f"Taken: {_kind(taken)}{paid}. Its intervals should be {_length(taken)}"
+        return f"{told}; those of {_kind(others[0])}, {_length(others[0])}." if others else f"{told}."
 
     def __repr__(self) -> str:
         """Show what is taken."""

@@ -131,7 +131,7 @@ class TestPaid:
         before = spent(client)
         fit = client.fit("kappa ~ height", **ASKED | {"yes": False})
         assert bought.id in fit.choice_.call
-        assert ", which is paid already," in fit.choice_.reason
+        assert ", which is paid already. Its intervals should be" in fit.choice_.reason
         assert run_call(fit.choice_.call, client).params_ == pytest.approx(fit.params_)
         assert spent(client) == before
 
