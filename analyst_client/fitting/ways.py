@@ -31,7 +31,9 @@ from analyst_client.planning.expectation import Expectation
 from analyst_client.planning.prices import PriceScale
 from analyst_client.planning.refining import quote_refinement
 from analyst_client.planning.useless import NORMAL
+from analyst_client.refinement.buying import check_space
 from analyst_client.refinement.practice import CORRELATION, EXPLAINED, REACH
+from analyst_client.refinement.progress import Progress
 from analyst_client.schema.amounts import Cost
 from analyst_client.schema.columns import stored_columns
 
@@ -121,11 +123,14 @@ def _refined(question: Question) -> Iterator[Way]:
     begun = quoted.steps[0].is_free
     recalled = refining.recall() if begun else None
 
-    def buy(progress: bool) -> Fit:
-        bought = recalled or question.client.refine(
-            question.data, question.asked, even_so=True, progress=progress, **options
-        )
-        return REFINED[family]().fit(bought)
+    def buy(show: bool) -> Fit:
+        progress = Progress(quoted.target, show=show)
+
+        def before_paying() -> None:  # the quote has practised the steps
+            progress.expect(quoted.steps)
+            check_space(quoted.steps[progress.step - 1 :])
+
+        return REFINED[family]().fit(recalled or refining.run(progress, before_paying))
 
     call = f"{REFINED[family].__name__}().fit({question.write_call('refine', {}, refined=True)})"
     yield Way(
