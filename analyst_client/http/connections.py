@@ -6,7 +6,15 @@ from typing import Any
 import httpx
 
 from analyst_client.forks import renew_in_forks
-from analyst_client.http.proxies import EnvironmentTransport, find_authorities, find_variable, is_loopback
+from analyst_client.http.proxies import (
+    HOLDS_BOTH,
+    SYSTEM,
+    EnvironmentTransport,
+    find_authorities,
+    find_variable,
+    is_loopback,
+    say_exception,
+)
 
 ENCODINGS = "gzip, deflate"
 _PLAIN = {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"}
@@ -14,17 +22,7 @@ _OTHER_HOST = {62, 64}  # X509_V_ERR_HOSTNAME_MISMATCH, and that of an IP addres
 
 
 class Connections(httpx.Client):
-    """An HTTP client that takes the ways of the environment and bounds each answer.
-
-    Parameters
-    ----------
-    transport : httpx.BaseTransport or None
-        Carrier of the requests, in the place of the environment's ways.
-    headers : dict of str to str
-        Sent with every request.
-    **options
-        As `httpx.Client` takes them.
-    """
+    """An HTTP client that bounds each answer; without a transport of its own it takes the ways of the environment."""
 
     def __init__(self, transport: httpx.BaseTransport | None, headers: dict[str, str], **options: Any) -> None:
         super().__init__(
@@ -40,20 +38,7 @@ class Connections(httpx.Client):
         self.cookies = httpx.Cookies()
 
     def fetch(self, method: str, url: str, bytes_max: int, **content: Any) -> tuple[httpx.Response, str | None]:
-        """Return an answer, read and unpacked, and why it was not read to its end; None if it was.
-
-        Parameters
-        ----------
-        method, url : str
-        bytes_max : int
-            Bound on the unpacked body: a few packed bytes could become very many.
-        **content
-            As `httpx.Client.stream` takes it.
-
-        Raises
-        ------
-        httpx.RequestError
-        """
+        """Return an answer, unpacked within a bound, and why it was not read; None if it was."""
         with self.stream(method, url, **content) as answer:
             encoding, parts, size, why = answer.headers.get("Content-Encoding", "identity").lower(), [], 0, None
             if encoding not in {"identity", *ENCODINGS.split(", ")}:
@@ -72,16 +57,15 @@ class Connections(httpx.Client):
 def find_barrier(error: httpx.RequestError, url: httpx.URL) -> str | None:
     """Say why no connection was made, and a way out; None for a failure that another attempt may not meet."""
     variable, host = find_variable(url), url.host
-    past = f"set NO_PROXY={host} if {host} is reached without a proxy"
+    past = say_exception(host)
     status = str(error)[:3] if isinstance(error, httpx.ProxyError) else ""
     if status == "407":
-        named = f"{variable or 'HTTPS_PROXY'}=http://NAME:PASSWORD@proxy.example:3128"
-        return f"the proxy asks for a name and a password ({error}): {named} holds both, percent-encoded; or {past}"
+        return f"the proxy asks for a name and a password ({error}): {variable} {HOLDS_BOTH}; or {past}"
     if status.startswith(("2", "3", "4")):
         return f"the proxy refuses a connection to {host} ({error}): sign in to the network, have it allowed, or {past}"
     cause = _find_tls_error(error)
     if isinstance(cause, ssl.SSLCertVerificationError):
-        return _distrust(cause, host)
+        return _say_distrust(cause, host)
     if cause is None or cause.reason not in _PLAIN:
         return None
     if variable is not None:
@@ -91,14 +75,17 @@ def find_barrier(error: httpx.RequestError, url: httpx.URL) -> str | None:
     return f"{host} answers, and not in TLS: this port is that of {way}"
 
 
-def _distrust(cause: ssl.SSLCertVerificationError, host: str) -> str:
+def _say_distrust(cause: ssl.SSLCertVerificationError, host: str) -> str:
     shown = f"the certificate that was shown for {host} does not hold ({cause.verify_message}"
     if cause.verify_code in _OTHER_HOST:
         return f"{shown}): another server answers, such as a sign-in page, or the address has another name"
+    _, source = find_authorities()
+    message = f"{shown}; trusted are the authorities of {source}): a device on the way may have made it. "
+    message += "SSL_CERT_FILE=FILE trusts those of a file in PEM, such as your hospital's"
     return (
-        f"{shown}; trusted are the authorities of {find_authorities()[1]}): a device on the way may have made it. "
-        "SSL_CERT_FILE=FILE trusts those of a file in PEM, such as your hospital's; without it, "
-        "pip install 'dp-curator-client[truststore]' trusts those of the system"
+        message
+        if source == SYSTEM
+        else f"{message}; without it, pip install 'dp-curator-client[truststore]' trusts those of the system"
     )
 
 

@@ -16,13 +16,7 @@ BYTES_MAX = 4 * 2**30
 def save_evidence(
     transport: Transport, subject: str, path: str | os.PathLike[str], params: Mapping[str, str] | None = None
 ) -> None:
-    """Save the evidence of a release or a permit, which is at this address.
-
-    Raises
-    ------
-    ServiceError
-        When something else than an archive was answered.
-    """
+    """Save the evidence of the release or the permit at an address; raise `ServiceError` for what is no archive."""
     answered = transport.request("GET", f"{subject}/evidence", params=params, bytes_max=BYTES_MAX)
     if not zipfile.is_zipfile(io.BytesIO(answered.content)):
         raise ServiceError("malformed answer: not an archive", status=answered.status_code)

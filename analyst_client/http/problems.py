@@ -33,6 +33,7 @@ from analyst_client.errors import (
     SurveyError,
     TransportError,
 )
+from analyst_client.http.proxies import HOLDS_BOTH, say_exception
 from analyst_client.schema.amounts import Amount
 from analyst_client.schema.wire import Fields, parse_json
 
@@ -88,10 +89,10 @@ NAMES_OF: Mapping[type[CuratorError], str] = {PermissionDeniedError: "needed_rol
 """Errors that list what would have worked, and the member that does."""
 CUT_SHORT = "it was cut short"
 
-_SIGN_IN = ": sign in to the network in a browser, or set NO_PROXY={host} if {host} is reached without its proxy"
+_SIGN_IN = ": sign in to the network in a browser, or {past}"
 _REMEDIES = {
     403: ": have {host} allowed where the network's pages are filtered",
-    407: ": the proxy asks for a name and a password, which HTTP_PROXY=http://NAME:PASSWORD@proxy.example:3128 holds",
+    407: f": the proxy asks for a name and a password, and its address {HOLDS_BOTH}",
     413: ": something on the way bounds the bytes that are sent: ask for fewer columns, or have the bound raised",
     502: ": the proxy does not reach the curator: ask again later",
     504: ": the proxy did not wait for the curator: ask again later",
@@ -118,14 +119,14 @@ def foreign(answer: httpx.Response, why: str, doubt: str, idempotency_key: str |
     status, host = answer.status_code, answer.url.host
     error = _BY_STATUS.get(status, TransportError)
     message = f"HTTP {status} from {host} is not the curator's answer, but that of something on "
-    message += f"the way, such as a proxy or a sign-in page ({why}){_find_remedy(answer).format(host=host)}{doubt}"
+    message += f"the way, such as a proxy or a sign-in page ({why}){_say_remedy(answer)}{doubt}"
     return error(message, status=status, idempotency_key=idempotency_key)
 
 
-def _find_remedy(answer: httpx.Response) -> str:
-    if answer.status_code in _REMEDIES:
-        return _REMEDIES[answer.status_code]
-    return _SIGN_IN if answer.status_code < 500 and (answer.has_redirect_location or is_page(answer)) else ""
+def _say_remedy(answer: httpx.Response) -> str:
+    asks_to_sign_in = answer.status_code < 500 and (answer.has_redirect_location or is_page(answer))
+    remedy = _REMEDIES.get(answer.status_code, _SIGN_IN if asks_to_sign_in else "")
+    return remedy.format(host=answer.url.host, past=say_exception(answer.url.host))
 
 
 def say_doubt(idempotency_key: str | None, charges: bool = True) -> str:

@@ -16,6 +16,8 @@ from analyst_client.forks import renew_in_forks
 
 _NOBODY = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """Trusts no certificate: for ways without TLS, which then need no file of certificates."""
+HOLDS_BOTH = "is to hold both, percent-encoded, as http://NAME:PASSWORD@proxy.example:3128"
+SYSTEM = "the system"
 
 
 class EnvironmentTransport(httpx.BaseTransport):
@@ -69,28 +71,32 @@ def find_proxy(url: httpx.URL) -> str | None:
         parsed = httpx.URL("")
     if parsed.scheme in {"http", "https"} and parsed.host and is_port(parsed.port):
         return address
-    fault = "names a SOCKS proxy" if parsed.scheme.startswith("socks") else "is not the address of an HTTP proxy"
+    fault = (
+        "names a SOCKS proxy, and HTTP ones are used here"
+        if parsed.scheme.startswith("socks")
+        else "is not the address of an HTTP proxy"
+    )
+    variable = _spell(f"{url.scheme}_proxy")
     # The address stays out of the message: it may hold a password.
     raise TransportError(
-        f"{_variable(kind)} {fault}, so nothing was sent: {url.scheme.upper()}_PROXY=http://proxy.example:3128 names "
-        f"one (a password in it is percent-encoded), and NO_PROXY={url.host} reaches {url.host} without one"
+        f"{_name(kind)} {fault}, so nothing was sent: {variable}=http://proxy.example:3128 would be one (a password "
+        f"in it is percent-encoded); or {say_exception(url.host)}"
     )
 
 
 def find_variable(url: httpx.URL) -> str | None:
     """Return the variable that names the proxy for a host; None where there is none."""
     kind = _find_kind(url)
-    return None if kind is None else _variable(kind)
+    return None if kind is None else _name(kind)
+
+
+def say_exception(host: str) -> str:
+    """Say how a host is reached without a proxy."""
+    return f"add {host} to {_spell('no_proxy')} if it is reached without a proxy"
 
 
 def find_authorities() -> tuple[ssl.SSLContext, str]:
-    """Return the authorities that are trusted, and the source of them: one context for this process.
-
-    Raises
-    ------
-    TransportError
-        If what the environment names cannot be read.
-    """
+    """Return the authorities that are trusted, one context for this process, and their source."""
     return _load_authorities(os.environ.get("SSL_CERT_FILE", ""), os.environ.get("SSL_CERT_DIR", ""))
 
 
@@ -109,7 +115,7 @@ def _load_authorities(file: str, folder: str) -> tuple[ssl.SSLContext, str]:
         import truststore  # noqa: PLC0415 -- an extra
     except ImportError:
         return httpx.create_ssl_context(trust_env=False), "the package certifi"
-    return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT), "the system"
+    return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT), SYSTEM
 
 
 def _no_certificates(variable: str, value: str, expected: str, why: str | None) -> TransportError:
@@ -129,10 +135,14 @@ def _find_kind(url: httpx.URL) -> str | None:
     return next((kind for kind in (url.scheme, "all") if proxies.get(kind)), None)
 
 
-def _variable(kind: str) -> str:
-    """Return the name of a proxy's variable as it is spelled; without one, the system's own settings name it."""
-    names = [name for name in (f"{kind}_proxy", f"{kind.upper()}_PROXY") if os.environ.get(name)]
-    return names[0] if names else "the system's setting of a proxy"
+def _name(kind: str) -> str:
+    variable = _spell(f"{kind}_proxy")
+    return variable if os.environ.get(variable) else f"the setting of the system, which {variable} replaces"
+
+
+def _spell(variable: str) -> str:
+    """Return a variable as it is spelled here: in small letters it goes first."""
+    return variable if os.environ.get(variable) else variable.upper()
 
 
 def is_port(port: int | None) -> bool:

@@ -95,7 +95,7 @@ FINAL = {
     "portal with a mark": (
         raw("200 OK", b"\xef\xbb\xbf" + TITLE.format("Guest").encode(), "Content-Type: application/json"),
         TransportError,
-        r"'Guest'\): sign in to the network in a browser, or set NO_PROXY=127\.0\.0\.1 ",
+        r"'Guest'\): sign in to the network in a browser, or add 127\.0\.0\.1 to ",
     ),
     "portal in words": (
         raw("200 OK", b"Please sign in.", "Content-Type: text/plain"),
