@@ -30,8 +30,10 @@ from analyst_client.admin import CuratorAdmin
 from analyst_client.errors import ServiceError
 from analyst_client.http import evidence, proxies, transport
 from analyst_client.http.connections import Connections
+from analyst_client.http.credentials import Nobody
 from analyst_client.http.proxies import find_authorities
 from analyst_client.http.sign_in import Provider, SignedIn
+from analyst_client.ledger.history import LedgerHistory
 from analyst_client.ledger.memory import Memory
 
 HOST = "curator.invalid"
@@ -407,6 +409,23 @@ def test_a_sign_in_reads_no_more_than_a_document() -> None:
         CuratorClient.sign_in(URL, memory=None, transport=httpx.MockTransport(lambda _: packed(2**20)))
 
 
+class Unread(httpx.SyncByteStream):
+    """A body that nobody reads."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        pytest.fail("it was read")
+
+
+def test_a_refusal_that_a_renewal_follows_is_not_read() -> None:
+    class Renewed(Nobody):
+        def renew(self, refused: str) -> bool:
+            return True
+
+    curator = Curator(httpx.Response(401, stream=Unread()), httpx.Response(200, content=b'{"datasets":[]}'))
+    with CuratorClient(URL, Renewed(), transport=httpx.MockTransport(curator), memory=None) as client:
+        assert client.datasets() == ()
+
+
 # --- Forks
 
 
@@ -457,10 +476,34 @@ def test_a_fork_opens_connections_of_its_own() -> None:
     assert first == last != forked
 
 
-def refreshing(held: threading.Event, go: threading.Event) -> SignedIn:
+class Pause:
+    """A moment in which a thread holds a lock."""
+
+    def __init__(self) -> None:
+        self.held, self.go = threading.Event(), threading.Event()
+
+    def last(self) -> None:
+        self.held.set()
+        self.go.wait(60)
+
+
+Uses = tuple[Callable[[], object], Callable[[], object]]
+"""What holds a lock in a thread, and what needs it in a fork."""
+
+
+def use_of_memory(pause: Pause) -> Uses:
+    memory = Memory(None, URL)
+
+    def change(history: LedgerHistory) -> LedgerHistory:
+        pause.last()
+        return history
+
+    return (lambda: memory.update(change),) * 2
+
+
+def use_of_sign_in(pause: Pause) -> Uses:
     def answer(_: httpx.Request) -> httpx.Response:
-        held.set()
-        go.wait(60)
+        pause.last()
         return httpx.Response(400, json={"error": "invalid_grant"})
 
     issuer = "https://login.example"
@@ -468,34 +511,35 @@ def refreshing(held: threading.Event, go: threading.Event) -> SignedIn:
     carrier = Connections(httpx.MockTransport(answer), {})
     signed_in = SignedIn(provider, httpx.URL(URL), carrier, lambda: 0.0, None)
     signed_in._refresh = "refresh"
-    return signed_in
+    return signed_in.token, signed_in.token
+
+
+def use_of_cookies(pause: Pause) -> Uses:
+    client = Curator(httpx.Response(200, content=b'{"datasets":[]}')).client()
+
+    def hold() -> None:
+        with client._transport._http.cookies.jar._cookies_lock:  # type: ignore[attr-defined]
+            pause.last()
+
+    return hold, client.datasets
 
 
 @of_forks
-@pytest.mark.parametrize("name", ["memory", "sign-in"])
-def test_a_fork_waits_for_no_thread_that_it_does_not_have(name: str) -> None:
-    held, go = threading.Event(), threading.Event()
-    memory, signed_in = Memory(None, URL), refreshing(held, go)
-
-    def change(history: Any) -> Any:
-        held.set()
-        go.wait(60)
-        return history
-
-    def use() -> object:
-        return memory.update(change) if name == "memory" else signed_in.token()
-
-    thread = threading.Thread(target=use)
+@pytest.mark.parametrize("prepare", [use_of_memory, use_of_sign_in, use_of_cookies])
+def test_a_fork_waits_for_no_thread_that_it_does_not_have(prepare: Callable[[Pause], Uses]) -> None:
+    pause = Pause()
+    hold, use = prepare(pause)
+    thread = threading.Thread(target=hold)
     thread.start()
-    held.wait(60)
+    pause.held.wait(60)
 
     def check() -> bool:
-        go.set()  # the fork's own: the parent's thread still holds the lock
+        pause.go.set()  # the fork's own: the parent's thread still holds the lock
         use()
         return True
 
     try:
         assert passes_in_a_fork(check)
     finally:
-        go.set()
+        pause.go.set()
         thread.join()
