@@ -38,13 +38,11 @@ class EnvironmentTransport(httpx.BaseTransport):
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request."""
-        address = find_proxy(request.url)
-        is_proxy_tls = address is not None and address.startswith("https:")
-        context = find_authorities()[0] if request.url.scheme == "https" or is_proxy_tls else _NOBODY
-        if (address, context) not in self._ways:
-            proxy = None if address is None else httpx.Proxy(address, ssl_context=context if is_proxy_tls else None)
-            self._ways[address, context] = httpx.HTTPTransport(verify=context, proxy=proxy)
-        return self._ways[address, context].handle_request(request)
+        context = find_authorities()[0] if request.url.scheme == "https" else _NOBODY
+        way = find_proxy(request.url), context
+        if way not in self._ways:
+            self._ways[way] = httpx.HTTPTransport(proxy=way[0], verify=context)
+        return self._ways[way].handle_request(request)
 
     def close(self) -> None:
         """Close every connection."""

@@ -79,7 +79,9 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def listening(*, to_connect: bytes = b"", certificate: Path | None = None) -> Iterator[tuple[int, list[bytes]]]:
+def listening(
+    *, to_connect: bytes = b"", certificate: Path | None = None, is_proxy_tls: bool = False
+) -> Iterator[tuple[int, list[bytes]]]:
     """Answer CONNECT so, with TLS if there is a certificate, and requests with no datasets; yield port and heads."""
     listener, heads = socket.create_server(("127.0.0.1", 0)), list[bytes]()
 
@@ -92,6 +94,11 @@ def listening(*, to_connect: bytes = b"", certificate: Path | None = None) -> It
             head += part
         heads.append(head)
 
+    def wrap(connection: socket.socket) -> ssl.SSLSocket:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate or "")
+        return context.wrap_socket(connection, server_side=True)
+
     def serve() -> None:
         while True:
             try:
@@ -101,6 +108,8 @@ def listening(*, to_connect: bytes = b"", certificate: Path | None = None) -> It
             with ExitStack() as held, suppress(OSError):
                 held.enter_context(connection)
                 connection.settimeout(20)
+                if is_proxy_tls:
+                    connection = held.enter_context(wrap(connection))
                 if to_connect:
                     read_head(connection)
                     head, _, page = to_connect.partition(b"\r\n\r\n")
@@ -108,10 +117,8 @@ def listening(*, to_connect: bytes = b"", certificate: Path | None = None) -> It
                     if page:
                         connection.recv(65536)
                         connection.sendall(page)
-                if certificate is not None:
-                    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-                    context.load_cert_chain(certificate)
-                    connection = held.enter_context(context.wrap_socket(connection, server_side=True))
+                if certificate is not None and not is_proxy_tls:
+                    connection = held.enter_context(wrap(connection))
                 if not to_connect or certificate is not None:
                     read_head(connection)
                     connection.sendall(EMPTY)
@@ -323,6 +330,17 @@ def test_a_connection_that_a_proxy_refuses_is_told_once(
     assert len(heads) == 1
     assert TOKEN.encode() not in heads[0]
     assert "secret" not in told
+
+
+def test_a_proxy_with_a_certificate_of_the_hospital_is_trusted(
+    monkeypatch: pytest.MonkeyPatch, certificate: Path
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    refusal = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"
+    with listening(to_connect=refusal, certificate=certificate, is_proxy_tls=True) as (port, _), client_of() as client:
+        monkeypatch.setenv("HTTPS_PROXY", f"https://localhost:{port}")
+        with pytest.raises(TransportError, match="the proxy refuses a connection"):
+            client.datasets()
 
 
 def test_an_earlier_attempt_leaves_its_doubt() -> None:
