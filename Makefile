@@ -105,7 +105,7 @@ notebooks: $(VENV)/.installed ## run the documentation's notebooks, and store wh
 
 LOCK = $(BIN)/uv pip compile --quiet --universal --no-strip-extras --generate-hashes --no-annotate --no-header --python-version 3.11
 lock: $(VENV)/.installed ## write the lock files anew: names, versions, hashes, no addresses
-	$(LOCK) --extra traces --extra docs --extra dev --extra plots --extra formula $(PROJECTS) -o locks/dev.lock
+	$(LOCK) --extra traces --extra docs --extra dev --extra plots --extra formula --extra truststore $(PROJECTS) -o locks/dev.lock
 	$(LOCK) -c locks/dev.lock --extra plots $(PROJECTS) locks/build.in -o locks/demo.lock
 	$(LOCK) -c locks/dev.lock pyproject.toml locks/build.in -o locks/server.lock
 	$(LOCK) -c locks/dev.lock analyst_client/pyproject.toml -o locks/client.lock

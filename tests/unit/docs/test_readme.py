@@ -65,7 +65,7 @@ def test_the_plain_install_is_plain(tmp_path: Path) -> None:
 
 def test_there_is_an_install_line_for_each_user() -> None:
     lines = re.findall(r"\| `pip install '?(dp-curator[\w-]*)(?:\[(\w+)\])?'?` \|", README)
-    for project, extras in ((CLIENT, ["", "plots", "formula"]), (SERVER, ["", "spark"])):
+    for project, extras in ((CLIENT, ["", "plots", "formula", "truststore"]), (SERVER, ["", "spark"])):
         assert [extra for name, extra in lines if name == project["name"]] == extras
         assert set(extras) - {""} <= set(project["optional-dependencies"])
     assert {name for name, _ in lines} == {CLIENT["name"], SERVER["name"]}
