@@ -19,7 +19,7 @@ from analyst_client.display.model import (
     untrusted,
 )
 from analyst_client.errors import NotConfirmedError, UselessRequestError
-from analyst_client.estimators.adassp import AdaSSP
+from analyst_client.estimators.base import Fit
 from analyst_client.fitting.question import Question
 from analyst_client.fitting.ways import Way, find_ways
 from analyst_client.refinement.progress import find_notebook
@@ -111,7 +111,7 @@ class Choice(Displayable):
         return (facts(title, stated), table(caption, heads, rows, numeric=(1, 2, 3, 4)), *notes)
 
 
-def _bought(_: bool) -> AdaSSP:
+def _bought(_: bool) -> Fit:
     raise NotImplementedError("this is the record of a choice: its call does the same")
 
 

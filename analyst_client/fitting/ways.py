@@ -16,8 +16,8 @@ import numpy as np
 
 from analyst_client.arrays import FloatArray
 from analyst_client.errors import CuratorError, UselessRequestError
-from analyst_client.estimators.adassp import AdaSSP
 from analyst_client.estimators.base import Fit
+from analyst_client.estimators.empirical_bayes import EmpiricalBayes
 from analyst_client.estimators.logistic import LogisticRegression
 from analyst_client.estimators.poisson import PoissonRegression
 from analyst_client.estimators.refined import RefinedRegression
@@ -78,7 +78,7 @@ class Way:
     duration_s: float
     begun: bool = False
     useless: tuple[str, ...] = ()
-    buy: Callable[[bool], Fit] = field(default=lambda _: AdaSSP(), repr=False)
+    buy: Callable[[bool], Fit] = field(default=lambda _: EmpiricalBayes(), repr=False)
 
     @property
     def expected(self) -> float:
@@ -156,7 +156,7 @@ def _released(question: Question) -> Iterator[Way]:
     pure = {"mechanism": "laplace", "rows": "box"} if question.declared.accountant == "pure" else {}
     options: Any = question.model | pure | {"project": question.options.get("project")} | dict(question.price)
     quoted = question.client.quote(question.data, question.asked, **options)
-    estimator = AdaSSP if family == "gaussian" else LogisticRegression
+    estimator = EmpiricalBayes if family == "gaussian" else LogisticRegression
 
     def buy(_: bool) -> Fit:
         return estimator().fit(question.client.release(question.data, question.asked, even_so=True, **options))
@@ -193,7 +193,7 @@ def _stored(question: Question) -> Iterator[Way]:
             part = release.select(wanted, target)
             yield Way(
                 f"the stored release {name}",
-                f"AdaSSP().fit(client.fetch_release({name!r}), {part.target_names[0]!r}, "
+                f"EmpiricalBayes().fit(client.fetch_release({name!r}), {part.target_names[0]!r}, "
                 f"features={list(part.feature_names)!r})",
                 None,
                 True,
@@ -206,7 +206,7 @@ def _stored(question: Question) -> Iterator[Way]:
 
 
 def _fit_part(part: Release, _: bool) -> Fit:
-    return AdaSSP().fit(part)
+    return EmpiricalBayes().fit(part)
 
 
 def _is_of_the_rows(release: Release, question: Question) -> bool:
