@@ -28,6 +28,7 @@ from analyst_client.inference.contrasts import (
 )
 from analyst_client.inference.estimates import EstimateTable, warned
 from analyst_client.inference.multiplicity import Family
+from analyst_client.inference.named import NamedNumbers
 from analyst_client.inference.score import ConfidenceSet
 from analyst_client.inference.summary import FAMILY_NOTE, Summary, bounds, load_pandas, number, p_columns, percent_of
 from analyst_client.kinds.gram.design import design_matrix, values_beyond
@@ -49,7 +50,7 @@ GLANCE = (
 )
 """Columns of `Fit.glance` that are numbers: broom's, with the interval of R² and the strength of the data."""
 ELSEWHERE = {
-    "bse": "std_errors_", "stderr": "std_errors_", "mse_resid": "scale_", "tvalues": "tidy()['statistic']",
+    "stderr": "std_errors_", "mse_resid": "scale_", "tvalues": "tidy()['statistic']",
     "summary2": "summary()", "nobs": "glance()['nobs']", "df_resid": "glance()['df_residual']", "fvalue": "f_test()",
     "f_pvalue": "f_test()", "get_prediction": "predict_interval(X)",
     "resid": "predict(X) of your own rows: those of the release stay with the curator",
@@ -270,6 +271,16 @@ class Fit(Estimator, ABC):
             raise ValueError(f"the fit has no target {target!r}; it has {', '.join(names)}")
         return results[0 if target is None else names.index(target)]
 
+    def _only_results(self) -> Any:
+        """Return the results of the one target. Raise `ValueError` where there are several."""
+        if len(self._all_results()) > 1:
+            names = ", ".join(self.target_names_)
+            raise ValueError(
+                f"this needs a fit of one target, and this one has several, {names}: fit(release, "
+                f"target={self.target_names_[0]!r}) has one, and table(target=…) has the numbers of each"
+            )
+        return self.results_[0]
+
     # Coefficients, and how sure they are.
 
     @property
@@ -291,6 +302,25 @@ class Fit(Estimator, ABC):
         where noise could hide the information on a parameter.
         """
         return self._of_each_target(lambda results: results.std_errors)
+
+    @property
+    def params(self) -> NamedNumbers:
+        """`params_` of the one target by name: ``fit.params["age"]``. Raise `ValueError` where there are several."""
+        return self._named("coef", lambda results: results.params)
+
+    @property
+    def bse(self) -> NamedNumbers:
+        """`std_errors_` of the one target by name. Raise `ValueError` where there are several."""
+        return self._named("std err", lambda results: results.std_errors)
+
+    @property
+    def pvalues(self) -> NamedNumbers:
+        """`pvalues_` of the one target by name. Raise `ValueError` where there are several."""
+        return self._named("p", lambda results: results.pvalues)
+
+    def _named(self, meaning: str, read: Callable[[Any], Any]) -> NamedNumbers:
+        results = self._only_results()
+        return NamedNumbers(meaning, results.target.name, results.names, read(results))
 
     def cov_params(self) -> FloatArray:
         """Return the covariance of `params_`, of shape (P, P) or (T, P, P): sampling and privacy noise.

@@ -424,7 +424,7 @@ def test_a_prediction_takes_the_words_of_the_file(frame: Any, rows: dict[str, An
 
 
 def test_members_of_other_libraries_lead_to_those_of_a_fit(fit: OLS) -> None:
-    for name in ("params", "bse", "coef", "intercept", "rsquared", "summary2", "tvalues", "nobs", "fvalue", "resid"):
+    for name in ("coef", "intercept", "stderr", "rsquared", "summary2", "tvalues", "nobs", "fvalue", "resid"):
         with pytest.raises(AttributeError, match=rf"OLS has no attribute '{name}': see ") as caught:
             getattr(fit, name)
         named = str(caught.value).partition(": see ")[2].partition(" of your own")[0]

@@ -117,6 +117,10 @@ def is_a(kind: type) -> Callable[[Any], bool]:
     return lambda found: isinstance(found, kind)
 
 
+def has_names(found: Any) -> bool:
+    return isinstance(found, dict) and list(found) == NAMES and pd.Series(found).index.tolist() == NAMES
+
+
 MEMBERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], bool]]] = {
     "coef_": (lambda fit: fit.coef_, is_array(3)),
     "intercept_": (lambda fit: fit.intercept_, is_a(float)),
@@ -128,6 +132,9 @@ MEMBERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], bool]]] = {
     "params_": (lambda fit: fit.params_, is_array(4)),
     "std_errors_": (lambda fit: fit.std_errors_, is_array(4)),
     "pvalues_": (lambda fit: fit.pvalues_, is_array(4)),
+    "params": (lambda fit: fit.params, has_names),
+    "bse": (lambda fit: fit.bse, has_names),
+    "pvalues": (lambda fit: fit.pvalues, has_names),
     "cov_params": (lambda fit: fit.cov_params(), is_array(4, 4)),
     "conf_int": (lambda fit: fit.conf_int(0.9), is_array(4, 2)),
     "conf_int together": (lambda fit: fit.conf_int(method="delta", simultaneous=True), is_array(4, 2)),
@@ -153,9 +160,17 @@ MEMBERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], bool]]] = {
 }
 WITH_POINTS = {
     *("coef_", "intercept_", "term_names_", "target_names_", "feature_names_in_", "n_features_in_"),
-    *("param_names_", "params_", "summary", "predict", "score"),
+    *("param_names_", "params_", "params", "summary", "predict", "score"),
 }
-TESTED_BY_PROJECTION = {"pvalues_", "adjusted_pvalues", "adjusted_pvalues of all", "f_test", "f_test of terms", "anova"}
+TESTED_BY_PROJECTION = {
+    "pvalues_",
+    "pvalues",
+    "adjusted_pvalues",
+    "adjusted_pvalues of all",
+    "f_test",
+    "f_test of terms",
+    "anova",
+}
 MISSING = {  # members that a fit has not, and what it says that would have given them
     "LogisticRegression() of a release": (
         set(MEMBERS) - WITH_POINTS - TESTED_BY_PROJECTION - {"caveats"},
@@ -210,6 +225,16 @@ class TestTheyAgree:
         fit = fit_of(name)
         assert fit.params_ == pytest.approx([fit.intercept_, *fit.coef_])
         assert fit.param_names_.tolist() == ["(constant)", *fit.term_names_]
+
+    def test_numbers_by_name_are_those_of_the_arrays(self, name: str) -> None:
+        fit = fit_of(name)
+        assert np.asarray(fit.params).tolist() == fit.params_.tolist()
+        assert fit.params["x1"] == fit.params_[1]
+        assert pd.Series(fit.pvalues).to_numpy() == pytest.approx(fit.pvalues_, nan_ok=True)
+        if name not in MISSING:
+            assert fit.bse == pytest.approx(dict(zip(NAMES, fit.std_errors_, strict=True)))
+        assert pickle.loads(pickle.dumps(fit.params)) == fit.params
+        assert [line.split()[0] for line in str(fit.params).split("\n") if "x" in line] == NAMES[1:]
 
     def test_the_test_of_one_term_is_its_p_value(self, name: str) -> None:
         fit = fit_of(name)
@@ -301,6 +326,15 @@ def test_a_fit_is_the_same_on_one_release_and_on_a_list_of_it(estimator: Any) ->
     alone, listed = clone(estimator).fit(released()), clone(estimator).fit([released()])
     assert np.array_equal(alone.coef_, listed.coef_)
     assert alone.intercept_ == listed.intercept_
+
+
+@pytest.mark.parametrize("member", ["params", "bse", "pvalues"])
+def test_numbers_by_name_are_of_one_target(member: str) -> None:
+    fit = OLS().fit(release_of_rows(X, np.column_stack([ILL, X[:, 0]]), targets=["ill", "dose"], noise=1.0))
+    with pytest.raises(ValueError, match=r"several, ill, dose: fit\(release, target='ill'\) has one"):
+        getattr(fit, member)
+    with pytest.raises(KeyError, match=r"no 'x4'; there are \(constant\), x1, x2, x3"):
+        getattr(fit_of("OLS() of a release"), member)["x4"]
 
 
 def test_a_second_fit_forgets_the_first() -> None:
