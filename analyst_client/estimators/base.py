@@ -453,7 +453,7 @@ class Fit(Estimator, ABC):
         results = self._results_of(target)
         return dict(zip(results.names, results.confidence_sets(level), strict=True))
 
-    def f_test(self, hypothesis: Hypothesis | None = None, *, target: str | None = None) -> TestResult:
+    def test(self, hypothesis: Hypothesis | None = None, *, target: str | None = None) -> TestResult:
         """Test linear constraints on the coefficients together: in score form, or by Wald of generalised fits.
 
         Parameters
@@ -478,6 +478,23 @@ class Fit(Estimator, ABC):
         results = self._results_of(target)
         return results.f_test() if hypothesis is None else joint_test(results, read_constraints(hypothesis, results))
 
+    def f_test(self, hypothesis: Hypothesis | None = None, *, target: str | None = None) -> TestResult:
+        """Return the same as `test`, by the name that it has in statsmodels.
+
+        Parameters
+        ----------
+        hypothesis : str, sequence of str, or array-like of shape (q, P), optional
+            As for `test`.
+        target : str, optional
+            One of the targets; needed where the fit has several.
+
+        Returns
+        -------
+        TestResult
+            Sampling error and privacy noise included.
+        """
+        return self.test(hypothesis, target=target)
+
     @takes_level
     def t_test(self, hypothesis: Hypothesis, level: float = 0.95, *, target: str | None = None) -> EstimateTable:
         """Estimate contrasts of the coefficients, and test each by itself.
@@ -485,7 +502,7 @@ class Fit(Estimator, ABC):
         Parameters
         ----------
         hypothesis : str, sequence of str, or array-like of shape (q, P)
-            As for `f_test`, such as ``"site[B] - site[C] = 0"``.
+            As for `test`, such as ``"site[B] - site[C] = 0"``.
         level : float
             Probability that an interval holds the truth, in [0.5, 1).
         target : str, optional

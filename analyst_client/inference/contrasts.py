@@ -172,9 +172,10 @@ def _read_side(text: str, names: Sequence[str], pattern: str) -> tuple[FloatArra
 
 def joint_test(results: Results, constraints: Constraints) -> TestResult:
     """Test that all constraints hold, in score form."""
-    return results.test(
+    found = results.test(
         constraints.factors @ results.contrasts, constraints.values - constraints.factors @ results.offsets
     )
+    return replace(found, hypothesis=", ".join(constraints.labels))
 
 
 def coefficient_table(results: Results, level: float, notes: Sequence[str]) -> EstimateTable:

@@ -148,6 +148,7 @@ MEMBERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], bool]]] = {
     "tidy": (lambda fit: fit.tidy(0.9), is_a(pd.DataFrame)),
     "glance": (lambda fit: fit.glance(0.9), is_a(pd.DataFrame)),
     "f_test": (lambda fit: fit.f_test(target="y"), is_a(base.TestResult)),
+    "test": (lambda fit: fit.test("x1 = x2, x3 = 0", target="y"), is_a(base.TestResult)),
     "f_test of terms": (lambda fit: fit.f_test(["x1", "x2 - x3"]), is_a(base.TestResult)),
     "f_test of a value": (lambda fit: fit.f_test("x1 = 0.3"), is_a(base.TestResult)),
     "t_test": (lambda fit: fit.t_test(HYPOTHESES, 0.9, target="y"), is_a(EstimateTable)),
@@ -163,13 +164,8 @@ WITH_POINTS = {
     *("param_names_", "params_", "params", "summary", "predict", "score"),
 }
 TESTED_BY_PROJECTION = {
-    "pvalues_",
-    "pvalues",
-    "adjusted_pvalues",
-    "adjusted_pvalues of all",
-    "f_test",
-    "f_test of terms",
-    "anova",
+    *("pvalues_", "pvalues", "adjusted_pvalues", "adjusted_pvalues of all"),
+    *("test", "f_test", "f_test of terms", "anova"),
 }
 MISSING = {  # members that a fit has not, and what it says that would have given them
     "LogisticRegression() of a release": (
@@ -202,7 +198,7 @@ def test_a_price_that_bought_points_alone_says_so(name: str, member: str) -> Non
     ask, _ = MEMBERS[member]
     if member in WITH_POINTS:
         ask(fit_of(name))
-    elif member not in {"f_test of terms", "f_test of a value", "t_test"}:  # of terms that there are not
+    elif member not in {"test", "f_test of terms", "f_test of a value", "t_test"}:  # of terms that there are not
         with pytest.raises(EstimationError, match=r"the price was not enough for XᵀX.*At a higher price"):
             ask(fit_of(name))
     assert "the price was not enough for XᵀX" in " ".join(fit_of(name).summary().notes)
@@ -241,6 +237,15 @@ class TestTheyAgree:
         for k, term in enumerate(NAMES[1:], 1):
             assert fit.f_test(term).pvalue == pytest.approx(fit.pvalues_[k], rel=1e-6, abs=1e-12)
             assert fit.anova()[term].pvalue == pytest.approx(fit.pvalues_[k], rel=1e-6, abs=1e-12)
+
+    def test_a_joint_test_is_that_of_its_contrasts_and_shows_what_was_asked(self, name: str) -> None:
+        fit = fit_of(name)
+        found = fit.test("x1 = x2, x3 = 0")
+        assert found == fit.f_test([[0.0, 1.0, -1.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
+        assert fit.test().statistic == pytest.approx(fit.f_test(["x1", "x2", "x3"]).statistic)
+        assert str(found).startswith("x1 = x2, x3 = 0\n")
+        assert "F(2, " in str(found)
+        assert str(fit.test()).startswith("no term beside the constant matters\n")
 
     def test_a_summary_has_every_parameter_and_all_caveats(self, name: str) -> None:
         fit = fit_of(name)
