@@ -1,10 +1,12 @@
 """The base of all estimators: hyper-parameters, and what every fit tells, whatever it was fitted on."""
 
 import inspect
+import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -12,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from analyst_client.arrays import FloatArray
 from analyst_client.errors import BoundsWarning, EstimationError, EstimationWarning
+from analyst_client.estimators.saving import SavedFit, Source
 from analyst_client.estimators.warn import warn_caller
 from analyst_client.inference.base import Bound, IntervalMethod, Results, TestResult
 from analyst_client.inference.caveats import bound_text, bound_warnings
@@ -29,11 +32,13 @@ from analyst_client.inference.contrasts import (
 from analyst_client.inference.estimates import EstimateTable, warned
 from analyst_client.inference.multiplicity import Family
 from analyst_client.inference.named import NamedNumbers
+from analyst_client.inference.pooling import as_releases
 from analyst_client.inference.score import ConfidenceSet
 from analyst_client.inference.summary import FAMILY_NOTE, Summary, bounds, load_pandas, number, p_columns, percent_of
 from analyst_client.kinds.gram.design import design_matrix, values_beyond
 from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.gram.request import suggests_arguments
+from analyst_client.ledger.files import replace_file
 from analyst_client.level import takes_level
 from analyst_client.refinement.refinement import Refinement
 from analyst_client.schema.columns import Column, Term
@@ -137,6 +142,8 @@ class Fit(Estimator, ABC):
     terms_, targets_ : tuple of Term
     results_ : tuple of Results
         Inference, target by target.
+    source_ : Source
+        Releases or refinement, target, features and rows, as `fit` was given them.
     """
 
     _link: ClassVar[str] = ""
@@ -154,6 +161,7 @@ class Fit(Estimator, ABC):
     row_map_: str | None
     results_: "tuple[Results, ...]"
     fitted_params_: dict[str, Any]
+    source_: Source
 
     def fit(
         self,
@@ -205,12 +213,40 @@ class Fit(Estimator, ABC):
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)  # of a fit before
         if not isinstance(releases, Refinement):
+            releases = as_releases(releases)
+        self.source_ = Source(releases, target, features, rows)
+        if not isinstance(releases, Refinement):
             self._fit_releases(releases, target, features, rows)
         elif any(one is not None for one in (target, features, rows)):
             raise ValueError("a refinement is of one target and its features: fit(refinement) takes nothing else")
         else:
             self._fit_refinement(releases)
         return self
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fit to a file, with the exact texts of its releases, for `load_fit`: whole or not at all.
+
+        Parameters
+        ----------
+        path : path-like
+            Replaced if it exists.
+
+        Raises
+        ------
+        EstimationError
+            Before `fit`.
+        OSError
+            When the file cannot be written.
+        ValueError
+            When a hyper-parameter is no value that a file has, such as a random generator.
+        """
+        self._check_fitted()
+        saved = SavedFit(type(self).__name__, self.fitted_params_, self._chosen(), self.source_)
+        replace_file(Path(path), saved.write().encode("utf-8"))
+
+    def _chosen(self) -> dict[str, Any]:
+        """Return hyper-parameters that the fit chose by chance, as a later fit needs them to be equal."""
+        return {}
 
     def _fit_releases(self, releases: Releases, target: str | None, features: Features, rows: Rows) -> None:
         """Set all attributes. Raise `ValueError` where the model is for refinements alone."""

@@ -2,9 +2,11 @@
 
 import inspect
 import pickle
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,9 +31,12 @@ from analyst_client import (
     Release,
     Ridge,
     RobustPrivateRegression,
+    load_fit,
+    tutorial,
 )
+from analyst_client.errors import ReceiptInvalidError, ServiceError
 from analyst_client.estimators.base import GLANCE, Estimator, Fit
-from analyst_client.inference import AnovaTable, EstimateTable, base
+from analyst_client.inference import AnovaTable, EstimateTable, Prior, base
 from analyst_client.inference.heads import spent_text
 from analyst_client.inference.score import ConfidenceSet
 from analyst_client.inference.summary import Summary
@@ -305,11 +310,84 @@ def test_a_glance_has_one_set_of_columns_and_the_test_of_all_slopes(name: str) -
 @pytest.mark.parametrize("name", [name for name in FITTED if name.endswith("of a release")])
 def test_a_fit_survives_pickling(name: str) -> None:
     fit = fit_of(name)
-    copied = pickle.loads(pickle.dumps(fit))
+    copied = pickle.loads(pickle.dumps(fit, protocol=5))
     assert copied.predict(X) == pytest.approx(fit.predict(X), abs=0.0)
     assert np.array_equal(copied.pvalues_, fit.pvalues_, equal_nan=True)
     assert name in MISSING or np.array_equal(copied.conf_int(), fit.conf_int())
     assert copied.get_params() == fit.get_params()
+
+
+class TestSaved:
+    @pytest.mark.parametrize("name", [name for name in FITTED if name.endswith("of a release")])
+    def test_it_is_equal_when_it_is_loaded(self, name: str, tmp_path: Path) -> None:
+        fit = fit_of(name)
+        fit.save(tmp_path / "fit.json")
+        loaded = load_fit(tmp_path / "fit.json")
+        assert type(loaded) is type(fit)
+        assert loaded.get_params() == loaded.fitted_params_ == fit.fitted_params_
+        assert loaded.params == fit.params
+        assert str(loaded.summary()) == str(fit.summary())
+        assert loaded.source_.releases == fit.source_.releases
+
+    def test_draws_without_a_seed_and_a_prior_are_equal_too(self, tmp_path: Path) -> None:
+        fit = BayesianRegression(Prior(constant_sd=3.0), draws=20, chains=2).fit(released())
+        fit.save(tmp_path / "fit.json")
+        loaded = load_fit(tmp_path / "fit.json")
+        assert np.array_equal(loaded.posterior_draws(), fit.posterior_draws())
+        assert loaded.seed is None
+        assert loaded.prior == fit.prior
+        assert not np.array_equal(clone(fit).fit(released()).posterior_draws(), fit.posterior_draws())
+
+    def test_a_part_of_several_releases_in_an_order_of_its_own_is_equal(self, tmp_path: Path) -> None:
+        other = release_of_rows(X[:300], ILL[:300], targets=[Column.boolean("y", ("well", "ill"))], noise=2.0)
+        whole = {"north": released().in_order((["x2", "x3", "x1"], ["y"])), "south": other}
+        fit = Ridge(penalty=np.float64(2.0)).fit(iter(whole.values()), "x3", features=["x2", "x1"])  # type: ignore[arg-type]
+        fit.save(tmp_path / "fit.json")
+        loaded = load_fit(tmp_path / "fit.json")
+        assert loaded.params == fit.params
+        assert loaded.source_[1:] == fit.source_[1:] == ("x3", ["x2", "x1"], None)
+        assert loaded.source_.releases[0].order == whole["north"].order
+
+    def test_a_release_that_was_changed_is_refused(self, tmp_path: Path) -> None:
+        file = tmp_path / "fit.json"
+        OLS().fit(Release.load(tutorial.RELEASE)).save(file)
+        file.write_text(file.read_text().replace("flchain", "flchaim", 1), encoding="utf-8")
+        with pytest.raises(ReceiptInvalidError, match="is damaged, or was changed"):
+            load_fit(file)
+
+    @pytest.mark.parametrize(
+        ("old", "new", "said"),
+        [
+            ('"OLS"', '"Estimator"', "'Estimator' is no estimator of this library"),
+            ('"OLS"', '"RidgePath"', "'RidgePath' is no estimator of this library"),
+            ('"OLS"', '"os.system"', "'os.system' is no estimator of this library"),
+            ('"fit": 1', '"fit": 2', "/fit is not 1, the format that this version reads"),
+            ('"parameters": {}', '"parameters": {"penalty": 2}', "OLS() takes no arguments"),
+            ('"parameters": {}', '"parameters": {"penalty": {"os": 2}}', "a prior is none"),
+            ('"target": null', '"targets": null', "/call is not that of one fit"),
+            ('"fit": 1,', "", "it has no member 'fit'"),
+            ("{", "", "not JSON"),
+            ("x1", "x4", "/order is not of this release"),
+        ],
+    )
+    def test_a_file_of_no_fit_says_why(self, old: str, new: str, said: str, tmp_path: Path) -> None:
+        file = tmp_path / "fit.json"
+        fit_of("OLS() of a release").save(file)
+        head, text = file.read_text(encoding="utf-8").rsplit(old, 1) if old == "x1" else ("", "")
+        changed = head + new + text if old == "x1" else file.read_text(encoding="utf-8").replace(old, new, 1)
+        file.write_text(changed, encoding="utf-8")
+        with pytest.raises(ServiceError, match=f"fit.json holds no fit that this version reads: .*{re.escape(said)}"):
+            load_fit(file)
+
+    def test_what_cannot_be_saved_says_so(self, tmp_path: Path) -> None:
+        with pytest.raises(EstimationError, match="not fitted yet"):
+            OLS().save(tmp_path / "fit.json")
+        seed: Any = np.random.default_rng(1)
+        with pytest.raises(ValueError, match=r"cannot be saved: Generator .* is no value of a file"):
+            BayesianRegression(draws=20, chains=2, seed=seed).fit(released()).save(tmp_path / "fit.json")
+        (tmp_path / "other").write_bytes(b"\xff")
+        with pytest.raises(ServiceError, match="it is not text in UTF-8"):
+            load_fit(tmp_path / "other")
 
 
 @every_estimator
