@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -57,7 +57,7 @@ GLANCE = (
 ELSEWHERE = {
     "stderr": "std_errors_", "mse_resid": "scale_", "tvalues": "tidy()['statistic']",
     "summary2": "summary()", "nobs": "glance()['nobs']", "df_resid": "glance()['df_residual']", "fvalue": "f_test()",
-    "f_pvalue": "f_test()", "get_prediction": "predict_interval(X)",
+    "f_pvalue": "f_test()", "get_prediction": "predict(X, interval='mean')",
     "resid": "predict(X) of your own rows: those of the release stay with the curator",
     "fittedvalues": "predict(X) of your own rows: those of the release stay with the curator",
 }  # fmt: skip
@@ -801,7 +801,15 @@ class Fit(Estimator, ABC):
 
     # Predictions.
 
-    def predict(self, X: Any, clip: bool | None = None) -> Any:
+    @takes_level
+    def predict(
+        self,
+        X: Any,
+        clip: bool | None = None,
+        *,
+        interval: Literal["mean", "value"] | None = None,
+        level: float = 0.95,
+    ) -> Any:
         """Predict targets in their raw units: counts are expected ones, and a class is the likelier one.
 
         Parameters
@@ -812,18 +820,27 @@ class Fit(Estimator, ABC):
         clip : bool, optional
             Clip numeric values to their public bounds, as the curator did; False extrapolates. Default clip, and warn
             where that changes a value. A refinement clips to what it found of each column either way.
+        interval : str, optional
+            ``"mean"`` for the interval of the mean of rows like each one, of a class that of its probability;
+            ``"value"`` for the interval of a new value of the target. Needs pandas, and a fit of one target.
+        level : float
+            Probability that an interval holds the truth, in [0.5, 1).
 
         Returns
         -------
-        ndarray of shape (n,) or (n, T)
-            NaN for a row that misses a column declared `omit` or `complete`.
+        ndarray of shape (n,) or (n, T), or data frame
+            NaN for a row that misses a column declared `omit` or `complete`. With `interval` a data frame of ``fit``,
+            ``lower`` and ``upper``, with the index of `X` if that is a frame of pandas: the prediction, of a class the
+            probability of true, and `predict_interval`. An interval is of the true model and holds privacy noise; a
+            prediction that shrinks need not be in its middle.
 
         Raises
         ------
         EstimationError
-            Before `fit`.
+            Before `fit`. Where the fit has no such interval, with the reason; where pandas is not installed.
         ValueError
             When a column is absent, a level unknown or a value no number; when a row that misses a value has no class.
+            When there is no such interval, or the fit has several targets.
 
         Warns
         -----
@@ -831,6 +848,62 @@ class Fit(Estimator, ABC):
             When values were clipped and `clip` is not stated.
         """
         self._check_fitted()
+        if interval is None:
+            return self._answer(X, clip)
+        if interval not in {"mean", "value"}:
+            raise ValueError(
+                f"interval is 'mean', of the mean of rows like these ('confidence' in R), or 'value', of a new value "
+                f"('prediction' in R), not {interval!r}"
+            )
+        pandas, _ = load_pandas(), self._only_results()
+        low, high = self.predict_interval(X, level, mean=interval == "mean", clip=clip).T
+        index = X.index if isinstance(X, pandas.DataFrame) else None
+        columns = {"fit": self._expect(X, clip is not False), "lower": low, "upper": high}  # and warns no second time
+        return pandas.DataFrame(columns, index=index)
+
+    @takes_level
+    def predict_interval(
+        self, X: Any, level: float = 0.95, *, mean: bool = False, clip: bool | None = None
+    ) -> FloatArray:
+        """Return intervals that hold new values of the target with the stated probability, privacy noise included.
+
+        Parameters
+        ----------
+        X : data frame, or array-like of shape (n, n_features_in_)
+            As for `predict`.
+        level : float
+            Probability that an interval holds the truth, in [0.5, 1).
+        mean : bool
+            Intervals for the mean at each row instead of a new value: of a class for its probability. A generalised fit
+            has no other.
+        clip : bool, optional
+            As for `predict`.
+
+        Returns
+        -------
+        ndarray of shape (n, 2) or (n, T, 2)
+            Raw units; NaN for a row without a prediction, infinite where the data do not bound it.
+
+        Raises
+        ------
+        EstimationError
+            When the release lacks what this needs: yᵀy, the noise, or a constant. When the fit has no such intervals.
+        """
+        for results in self._all_results():
+            _ = results.told  # says so where points are all there is
+        found = self._intervals(X, level, mean, clip)
+        return found if len(self.targets_) > 1 else found[:, 0]
+
+    @abstractmethod
+    def _intervals(self, X: Any, level: float, mean: bool, clip: bool | None) -> FloatArray:
+        """Return the intervals of `predict_interval`, of shape (n, T, 2)."""
+
+    def _answer(self, X: Any, clip: bool | None) -> Any:
+        """Return what `predict` does without intervals."""
+        return self._predict(X, clip)
+
+    def _expect(self, X: Any, clip: bool | None) -> FloatArray:
+        """Return expected values of the target, of shape (n,): of a class the probability of true."""
         return self._predict(X, clip)
 
     @abstractmethod

@@ -25,6 +25,8 @@ CASES_PER_TERM = 10.0
 SEPARATED = 3.0
 CLIPPED = 0.01
 """Share of clipped rows that is worth a word."""
+BLOCK = 256
+"""Rows of which intervals are made at once: their covariance is a matrix."""
 WALD_NOTE = (
     "Intervals and p-values are Wald's, of estimates that do not shrink. Standard errors hold sampling and privacy "
     "noise."
@@ -118,6 +120,8 @@ class GeneralizedFit(RefinementFit):
 
     _ratio: ClassVar[str]
     """Of the exponential of a coefficient."""
+    _no_values: ClassVar[str]
+    """The reason that new values have no intervals."""
 
     refined_: RefinedGeneralized
 
@@ -146,6 +150,23 @@ class GeneralizedFit(RefinementFit):
             return np.full(count_rows(X), self.intercept_)
         index: FloatArray = coded_rows(X, self.columns_, self.terms_, clip) @ found.frame.to_terms(found.calibrated)
         return index
+
+    def _intervals(self, X: Any, level: float, mean: bool, clip: bool | None) -> FloatArray:
+        results = self.results_[0]
+        if not mean:
+            raise EstimationError(self._no_values)
+        rows = coded_rows(X, self.columns_, self.terms_, clip)
+        found, known = np.full((len(rows), 1, 2), np.nan), np.flatnonzero(~np.isnan(rows).any(axis=1))
+        for some in np.array_split(known, len(known) // BLOCK + 1):
+            sets = results.contrast_sets(rows[some], np.zeros(len(some)), level)
+            found[some, 0] = self._mean(np.array([one.hull for one in sets]).reshape(-1, 2))
+        return found
+
+    def _mean(self, index: FloatArray) -> FloatArray:
+        """Return expected targets, in raw units, of linear predictors."""
+        family = self.refined_.family
+        expected: FloatArray = family.unit * family.mean(index)
+        return expected
 
     def _test_notes(self, results: Any) -> tuple[str, ...]:
         return (WALD_NOTE,)

@@ -123,42 +123,16 @@ class LinearFit(Fit):
             raise ValueError("R² needs values of y that differ")
         return float(np.mean(1.0 - residual / total))
 
-    @takes_level
-    def predict_interval(
-        self, X: Any, level: float = 0.95, *, mean: bool = False, clip: bool | None = None
-    ) -> FloatArray:
-        """Return intervals that hold new values of the target with the stated probability, privacy noise included.
-
-        Parameters
-        ----------
-        X : data frame, or array-like of shape (n, n_features_in_)
-            As for `predict`.
-        level : float
-            Probability that an interval holds the truth, in [0.5, 1).
-        mean : bool
-            Intervals for the mean at each row instead of a new value.
-        clip : bool, optional
-            As for `predict`.
-
-        Returns
-        -------
-        ndarray of shape (n, 2) or (n, T, 2)
-            Raw units; NaN for a row without a prediction, infinite where the data do not bound it.
-
-        Raises
-        ------
-        EstimationError
-            When the release lacks what this needs: yᵀy, the noise, or a constant.
-        """
+    def _intervals(self, X: Any, level: float, mean: bool, clip: bool | None) -> FloatArray:
         matrix = self._design(X, clip)
         known = ~np.isnan(matrix).any(axis=1)
         found = np.full((len(matrix), len(self.results_), 2), np.nan)
-        for t, (results, target) in enumerate(zip(self._all_results(), self.targets_, strict=True)):
+        for t, (results, target) in enumerate(zip(self.results_, self.targets_, strict=True)):
             center, half = (mean_intervals if mean else value_intervals)(results.told, matrix[known], level)
             center = np.where(np.isfinite(half), center, 0.0)
             ends = np.column_stack([center - half, center + half])
             found[known, t] = target.center + target.scale * ends
-        return found if len(self.targets_) > 1 else found[:, 0]
+        return found
 
     @property
     def privacy_share_(self) -> FloatArray:

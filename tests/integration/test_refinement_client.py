@@ -91,6 +91,7 @@ class TestFit:
         assert found[:2] == pytest.approx([1.64, 2.86], abs=0.1)
         assert found[2] <= fit.refined_.target.high
 
+    @pytest.mark.filterwarnings("ignore:the chains have not mixed")
     def test_a_saved_one_is_the_same(self, bought: Refinement, tmp_path: Path) -> None:
         bought.save(tmp_path / "refined.json")
         loaded = Refinement.load(tmp_path / "refined.json")

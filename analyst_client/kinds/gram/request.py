@@ -34,7 +34,7 @@ ARGUMENT_SYNONYMS = {
     "alpha": "penalty",
 }
 """Names that other libraries give to an argument."""
-ELSEWHERE = {"interval": "predict_interval", "se_fit": "predict_interval", "return_std": "predict_interval"}
+ELSEWHERE = {"se_fit": "predict_interval", "return_std": "predict_interval"}
 """Arguments of other libraries, and the method that does what they say."""
 
 

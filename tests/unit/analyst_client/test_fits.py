@@ -3,6 +3,7 @@
 import inspect
 import pickle
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -34,7 +35,7 @@ from analyst_client import (
     load_fit,
     tutorial,
 )
-from analyst_client.errors import ReceiptInvalidError, ServiceError
+from analyst_client.errors import BoundsWarning, ReceiptInvalidError, ServiceError
 from analyst_client.estimators.base import GLANCE, Estimator, Fit
 from analyst_client.inference import AnovaTable, EstimateTable, Prior, base
 from analyst_client.inference.heads import spent_text
@@ -162,6 +163,8 @@ MEMBERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], bool]]] = {
     "caveats": (lambda fit: fit.caveats(0.9, "y"), is_a(tuple)),
     "summary": (lambda fit: fit.summary(0.9, "y"), is_a(Summary)),
     "predict": (lambda fit: fit.predict(X[:5]), is_array(5)),
+    "predict_interval": (lambda fit: fit.predict_interval(X[:5], 0.9, mean=True), is_array(5, 2)),
+    "predict with interval": (lambda fit: fit.predict(X[:5], interval="mean"), is_a(pd.DataFrame)),
     "score": (lambda fit: fit.score(X[:50], ILL[:50]), is_a(float)),
 }
 WITH_POINTS = {
@@ -315,6 +318,61 @@ def test_a_fit_survives_pickling(name: str) -> None:
     assert np.array_equal(copied.pvalues_, fit.pvalues_, equal_nan=True)
     assert name in MISSING or np.array_equal(copied.conf_int(), fit.conf_int())
     assert copied.get_params() == fit.get_params()
+
+
+@pytest.mark.parametrize("name", sorted(set(FITTED) - set(MISSING)))
+class TestPredictedIntervals:
+    def test_a_frame_keeps_its_index_and_has_predictions_beside_intervals(self, name: str) -> None:
+        fit = fit_of(name)
+        frame = pd.DataFrame(X[:7], columns=NAMES[1:], index=list("abcdefg"))
+        found = fit.predict(frame, interval="mean", level=0.9)
+        assert found.columns.tolist() == ["fit", "lower", "upper"]
+        assert found.index.tolist() == list("abcdefg")
+        assert found[["lower", "upper"]].to_numpy() == pytest.approx(fit.predict_interval(frame, 0.9, mean=True))
+        classes = fit._estimator_type == "classifier"
+        assert found["fit"].to_numpy() == pytest.approx(
+            fit.predict_proba(X[:7])[:, 1] if classes else fit.predict(frame)
+        )
+        assert (found["upper"] - found["lower"] > 0.0).all()
+        longer = fit.predict(X[:7], interval="mean", level=0.99)
+        assert longer.index.tolist() == list(range(7))
+        assert (longer["lower"] < found["lower"].to_numpy()).all()
+
+    def test_that_of_a_row_is_that_of_its_contrast(self, name: str) -> None:
+        fit = fit_of(name)
+        table = fit.t_test([[1.0, 0.3, -0.2, 0.5]], 0.9)
+        ends = np.array([table["c0"].conf_low, table["c0"].conf_high])
+        if hasattr(fit, "_mean"):
+            ends = fit._mean(ends)
+        assert fit.predict_interval([[0.3, -0.2, 0.5]], 0.9, mean=True)[0] == pytest.approx(ends, rel=1e-6)
+
+    def test_new_values_have_longer_ones_or_none_with_the_reason(self, name: str) -> None:
+        fit = fit_of(name)
+        if hasattr(fit, "_mean"):
+            with pytest.raises(EstimationError, match=r"interval='mean'\) has (those|intervals) of (prob|expected)"):
+                fit.predict(X[:3], interval="value")
+        else:
+            mean, value = (fit.predict(X[:3], interval=interval) for interval in ("mean", "value"))
+            assert (value["upper"] - value["lower"] > mean["upper"] - mean["lower"]).all()
+
+    def test_a_row_without_a_value_has_none_and_bounds_are_named_once(self, name: str) -> None:
+        fit = fit_of(name)
+        frame = {name: [0.5, np.nan] for name in NAMES[1:]}
+        assert fit.predict(frame, interval="mean").isna().all(axis=1).tolist() == [False, True]
+        if hasattr(fit, "refined_"):
+            with pytest.warns(BoundsWarning) as caught:
+                fit.predict([[9.0, 0.0, 0.0]], interval="mean")
+            assert len(caught) == 1
+
+
+def test_a_frame_of_intervals_is_of_one_target_and_needs_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
+    fit = OLS().fit(release_of_rows(X, np.column_stack([ILL, X[:, 0]]), targets=["ill", "dose"], noise=1.0))
+    with pytest.raises(ValueError, match="this needs a fit of one target"):
+        fit.predict(X, interval="mean")
+    assert fit.predict_interval(X[:4]).shape == (4, 2, 2)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(EstimationError, match="data frames need pandas"):
+        fit_of("OLS() of a release").predict(X, interval="mean")
 
 
 class TestSaved:
