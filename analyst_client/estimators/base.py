@@ -752,6 +752,60 @@ class Fit(Estimator, ABC):
         title = f"{results.target.name}{unit} by {self!r}"
         return Summary(title, tuple(stated), ("term", *columns), tuple(rows), tuple(notes))
 
+    @takes_level
+    def to_html(self, level: float = 0.95, target: str | None = None) -> str:
+        """Return the `summary` as HTML.
+
+        Parameters
+        ----------
+        level : float
+            Probability that an interval holds the truth, in [0.5, 1).
+        target : str, optional
+            One of the targets; needed where the fit has several.
+
+        Returns
+        -------
+        str
+            An element with a style of its own.
+        """
+        return self.summary(level, target).to_html()
+
+    @takes_level
+    def to_latex(self, level: float = 0.95, target: str | None = None) -> str:
+        r"""Return the `summary` as a table of LaTeX.
+
+        Parameters
+        ----------
+        level : float
+            Probability that an interval holds the truth, in [0.5, 1).
+        target : str, optional
+            One of the targets; needed where the fit has several.
+
+        Returns
+        -------
+        str
+            A float, for a document with ``\usepackage{booktabs}``.
+        """
+        return self.summary(level, target).to_latex()
+
+    @takes_level
+    def to_markdown(self, level: float = 0.95, target: str | None = None) -> str:
+        """Return the `summary` in Markdown.
+
+        Parameters
+        ----------
+        level : float
+            Probability that an interval holds the truth, in [0.5, 1).
+        target : str, optional
+            One of the targets; needed where the fit has several.
+
+        Returns
+        -------
+        str
+            Tables and paragraphs.
+        """
+        return self.summary(level, target).to_markdown()
+
     def _figures(self, results: Any, level: float, bound: Bound | None) -> tuple[dict[str, list[str]], list[str]]:
         """Return the columns of a summary by their heads, and notes on them."""
         columns = self._points(results) | {self._error_head(results): [number(error) for error in results.std_errors]}

@@ -127,7 +127,7 @@ class LinearFit(Fit):
         matrix = self._design(X, clip)
         known = ~np.isnan(matrix).any(axis=1)
         found = np.full((len(matrix), len(self.results_), 2), np.nan)
-        for t, (results, target) in enumerate(zip(self.results_, self.targets_, strict=True)):
+        for t, (results, target) in enumerate(zip(self._all_results(), self.targets_, strict=True)):
             center, half = (mean_intervals if mean else value_intervals)(results.told, matrix[known], level)
             center = np.where(np.isfinite(half), center, 0.0)
             ends = np.column_stack([center - half, center + half])

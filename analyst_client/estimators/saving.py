@@ -55,9 +55,10 @@ class SavedFit(NamedTuple):
 
     def write(self) -> str:
         """Return the text of a file. Raise `ValueError` where a hyper-parameter cannot be written."""
-        source, body = self.source, {"fit": FORMAT} | self._asdict()
-        body["call"] = {"target": source.target, "features": source.features, "rows": source.rows}
+        source = self.source
+        body: dict[str, Any] = {"fit": FORMAT} | self._asdict()
         del body["source"]
+        body["call"] = {"target": source.target, "features": source.features, "rows": source.rows}
         if isinstance(source.releases, Refinement):
             body["refinement"] = source.releases.to_text()
         else:

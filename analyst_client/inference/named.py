@@ -39,7 +39,7 @@ class NamedNumbers(dict[str, float], Displayable):
         """Raise `KeyError` with the names that there are."""
         raise KeyError(f"no {name!r}; there are {', '.join(self)}")
 
-    def __array__(self, dtype: DTypeLike = None, copy: bool | None = None) -> FloatArray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> FloatArray:
         """Return the numbers."""
         return np.array(list(self.values()), dtype=dtype or np.float64)
 

@@ -47,6 +47,8 @@ def shown() -> dict[str, Any]:
         "tutorial summary": fit.summary(),
         "tutorial posterior": ac.BayesianRegression(chains=2, draws=50).fit(release).summary(),
         "tutorial caveats": fit.caveats(),
+        "tutorial parameters": fit.params,
+        "tutorial test": fit.test("age = 0.01, sex"),
         "tutorial describe": ac.describe(release),
         "tutorial table one": ac.table_one(release, "sex"),
         "tutorial correlations": ac.correlations(release),

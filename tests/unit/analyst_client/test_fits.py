@@ -162,6 +162,9 @@ MEMBERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], bool]]] = {
     "raw_powers": (lambda fit: fit.raw_powers(0.9), is_a(EstimateTable)),
     "caveats": (lambda fit: fit.caveats(0.9, "y"), is_a(tuple)),
     "summary": (lambda fit: fit.summary(0.9, "y"), is_a(Summary)),
+    "to_latex": (lambda fit: fit.to_latex(0.9, "y"), is_a(str)),
+    "to_markdown": (lambda fit: fit.to_markdown(0.9, "y"), is_a(str)),
+    "to_html": (lambda fit: fit.to_html(0.9, "y"), is_a(str)),
     "predict": (lambda fit: fit.predict(X[:5]), is_array(5)),
     "predict_interval": (lambda fit: fit.predict_interval(X[:5], 0.9, mean=True), is_array(5, 2)),
     "predict with interval": (lambda fit: fit.predict(X[:5], interval="mean"), is_a(pd.DataFrame)),
@@ -170,6 +173,7 @@ MEMBERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], bool]]] = {
 WITH_POINTS = {
     *("coef_", "intercept_", "term_names_", "target_names_", "feature_names_in_", "n_features_in_"),
     *("param_names_", "params_", "params", "summary", "predict", "score"),
+    *("to_latex", "to_markdown", "to_html"),
 }
 TESTED_BY_PROJECTION = {
     *("pvalues_", "pvalues", "adjusted_pvalues", "adjusted_pvalues of all"),
