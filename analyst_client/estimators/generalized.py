@@ -68,6 +68,11 @@ class LikelihoodResults(Results):
         """Return the covariance of linear functions of the scaled coefficients; see `Likelihood.covariance`."""
         return self.law.covariance(contrasts @ self._matrix, robust=self.robust)
 
+    @property
+    def privacy_share(self) -> FloatArray:
+        """Share of each parameter's variance that is privacy noise, of shape (P,); see `Likelihood.privacy_share`."""
+        return self.law.privacy_share(self.contrasts @ self._matrix, robust=self.robust)
+
     def contrast_sets(self, contrasts: FloatArray, offsets: FloatArray, level: float) -> list[ConfidenceSet]:
         """Return Wald's intervals of contrasts; the whole line where the noise could hide everything."""
         centers = contrasts @ self._solved.theta + offsets
@@ -173,6 +178,9 @@ class GeneralizedFit(RefinementFit):
 
     def _glance(self, results: Any, level: float) -> dict[str, float]:
         return {"nobs": self.refined_.rows, "releases": 1}
+
+    def _privacy_share(self, results: Any) -> Any:
+        return results.told.privacy_share
 
     def _caveats(self, results: Any, level: float) -> Iterable[str]:
         """Return what to beware of: few cases, separated classes, rows that were clipped."""

@@ -48,6 +48,7 @@ def shown() -> dict[str, Any]:
         "tutorial posterior": ac.BayesianRegression(chains=2, draws=50).fit(release).summary(),
         "tutorial caveats": fit.caveats(),
         "tutorial parameters": fit.params,
+        "tutorial comparison": ac.compare(fit, refined),
         "tutorial test": fit.test("age = 0.01, sex"),
         "tutorial describe": ac.describe(release),
         "tutorial table one": ac.table_one(release, "sex"),
