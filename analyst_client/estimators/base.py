@@ -6,6 +6,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -14,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from analyst_client.arrays import FloatArray
 from analyst_client.errors import BoundsWarning, EstimationError, EstimationWarning
+from analyst_client.estimators.margins import Effect, effects_on_rows, estimate_margins, rows_of
 from analyst_client.estimators.saving import SavedFit, Source
 from analyst_client.estimators.warn import warn_caller
 from analyst_client.inference.base import Bound, IntervalMethod, Results, TestResult
@@ -35,7 +37,7 @@ from analyst_client.inference.named import NamedNumbers
 from analyst_client.inference.pooling import as_releases
 from analyst_client.inference.score import ConfidenceSet
 from analyst_client.inference.summary import FAMILY_NOTE, Summary, bounds, load_pandas, number, p_columns, percent_of
-from analyst_client.kinds.gram.design import design_matrix, values_beyond
+from analyst_client.kinds.gram.design import design_matrix, matrix_of, values_beyond
 from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.gram.request import suggests_arguments
 from analyst_client.ledger.files import replace_file
@@ -623,6 +625,73 @@ class Fit(Estimator, ABC):
     def _test_notes(self, results: Any) -> tuple[str, ...]:
         """Return what intervals and tests of contrasts rest on."""
 
+    @takes_level
+    def margins(self, X: Any = None, level: float = 0.95, *, target: str | None = None) -> EstimateTable:
+        r"""Estimate average marginal effects: the change of the expected target by a unit, or by another level.
+
+        Parameters
+        ----------
+        X : data frame, or array-like of shape (n, n_features_in_), optional
+            Rows of your own to average over, as for `predict`. Default what the releases tell of all their rows: for a
+            fit without products and functions of columns.
+        level : float
+            Probability that an interval holds the truth, in [0.5, 1).
+        target : str, optional
+            One of the targets; needed where the fit has several.
+
+        Returns
+        -------
+        EstimateTable
+            One row for each column and contrast, with sampling error and privacy noise: ``fit.margins()["age", "per
+            unit"]`` and ``fit.margins()["sex", "M - F"]``. In units of the target: of a class in probability, of
+            counts in expected ones.
+
+        Raises
+        ------
+        EstimationError
+            When the fit has no intervals, or no averages without rows.
+        ValueError
+            As `predict` does of `X`.
+
+        Warns
+        -----
+        BoundsWarning
+            When a value of `X` is beyond the public bounds of its column: it counts as the bound.
+
+        Notes
+        -----
+        A number's effect is the mean over rows of the derivative; a level's is the mean change where every row has that
+        level in place of the first. In a linear fit these are linear in the coefficients, and have intervals as in
+        `t_test`. In a generalised fit intervals are by the delta method. Rows are taken as they are: intervals do not
+        hold that other rows might have come.
+        """
+        results = self._results_of(target).told
+        if X is None:
+            effects, said = self._average(results)
+        else:
+            warn_beyond(X, self.columns_)
+            rows = rows_of(X, self.columns_)
+
+            def design(coded: Any) -> FloatArray:
+                terms = results.combined or self.terms_
+                return self._mapped(matrix_of(coded, self.columns_, terms), results)
+
+            effects = effects_on_rows(results, self.columns_, rows, design, partial(self._respond, results))
+            said = "Averages are over the rows that were given."
+        return estimate_margins(results, tuple(effects), level, (*self._test_notes(results), said))
+
+    @abstractmethod
+    def _mapped(self, matrix: FloatArray, first: Results) -> FloatArray:
+        """Return the rows on which the fit is linear, of scaled terms."""
+
+    @abstractmethod
+    def _respond(self, results: Any, index: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the expected targets of linear predictors in raw units, and how fast they grow."""
+
+    @abstractmethod
+    def _average(self, results: Any) -> tuple[Iterable[Effect], str]:
+        """Return average marginal effects over the rows of the releases, and a note on the average."""
+
     # Tables.
 
     @takes_level
@@ -1005,10 +1074,13 @@ class Fit(Estimator, ABC):
 
 def coded_rows(X: Any, columns: Sequence[Column], terms: Sequence[Term], clip: bool | None) -> FloatArray:
     """Return rows as scaled terms, of shape (n, D), and warn where `clip` is not stated and changes a value."""
-    if clip is None and (beyond := values_beyond(X, columns)):
-        warn_caller(
-            f"{'; '.join(beyond)}: they count as the bound, as they do at the curator. clip=True says that this is "
-            "meant, and clip=False extrapolates",
-            BoundsWarning,
-        )
+    if clip is None:
+        warn_beyond(X, columns, ". clip=True says that this is meant, and clip=False extrapolates")
     return design_matrix(X, columns, terms, clip is not False)
+
+
+def warn_beyond(X: Any, columns: Sequence[Column], hint: str = "") -> None:
+    """Warn where values lie outside of the public bounds of their columns."""
+    if beyond := values_beyond(X, columns):
+        said = f"{'; '.join(beyond)}: they count as the bound, as they do at the curator{hint}"
+        warn_caller(said, BoundsWarning)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import partial
 from statistics import NormalDist
 from typing import Any, ClassVar
 
@@ -10,6 +11,7 @@ import numpy as np
 from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError
 from analyst_client.estimators.base import coded_rows
+from analyst_client.estimators.margins import Effect, NormalTerms, normal_effects
 from analyst_client.estimators.refinement_fit import RefinementFit, count_rows
 from analyst_client.inference.base import Points, Results, Solved, TestResult
 from analyst_client.inference.quantiles import chi2_tail
@@ -30,6 +32,12 @@ BLOCK = 256
 WALD_NOTE = (
     "Intervals and p-values are Wald's, of estimates that do not shrink. Standard errors hold sampling and privacy "
     "noise."
+)
+
+
+NORMAL_NOTE = (
+    "Averages are over a normal law of the linear predictor, with the mean and the spread that the refinement tells, "
+    "and intervals hold the noise in these. margins(frame) averages over rows of your own."
 )
 
 
@@ -166,6 +174,19 @@ class GeneralizedFit(RefinementFit):
             sets = results.contrast_sets(rows[some], np.zeros(len(some)), level)
             found[some, 0] = self._mean(np.array([one.hull for one in sets]).reshape(-1, 2))
         return found
+
+    def _mapped(self, matrix: FloatArray, first: Results) -> FloatArray:
+        return matrix
+
+    def _respond(self, results: Any, index: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return self._mean(index), self.refined_.family.unit * self.refined_.family.slope(index)
+
+    def _average(self, results: Any) -> tuple[Iterable[Effect], str]:
+        frame, moments = self.refined_.frame, self.refined_.moments
+        assert frame is not None  # or there was no likelihood
+        assert moments is not None
+        terms = NormalTerms(moments.second, np.linalg.inv(frame.matrix), moments.belief, moments.rows)
+        return normal_effects(results, self.columns_, terms, partial(self._respond, results)), NORMAL_NOTE
 
     def _mean(self, index: FloatArray) -> FloatArray:
         """Return expected targets, in raw units, of linear predictors."""

@@ -10,6 +10,7 @@ import numpy as np
 from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError, EstimationWarning
 from analyst_client.estimators.base import Features, Fit, Releases, Rows, coded_rows
+from analyst_client.estimators.margins import Effect, linear_effects
 from analyst_client.estimators.plausibility import check_plausible
 from analyst_client.estimators.warn import warn_caller
 from analyst_client.inference.agreement import HeterogeneityTest, SiteError, heterogeneity_test, site_error
@@ -105,10 +106,19 @@ class LinearFit(Fit):
     def _design(self, X: Any, clip: bool | None) -> FloatArray:
         """Return the rows on which the fit is linear, of shape (n, D); see `predict`."""
         first: Results = self._all_results()[0]
-        matrix = coded_rows(X, self.columns_, first.combined or self.terms_, clip)
+        return self._mapped(coded_rows(X, self.columns_, first.combined or self.terms_, clip), first)
+
+    def _mapped(self, matrix: FloatArray, first: Results) -> FloatArray:
+        """Return the rows on which the fit is linear, of scaled terms."""
         if first.combinations is not None:
             return matrix @ first.combinations
         return map_rows(matrix, self.terms_, self.row_map_)
+
+    def _respond(self, results: Any, index: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return results.target.center + results.target.scale * index, np.full(len(index), results.target.scale)
+
+    def _average(self, results: Any) -> tuple[Iterable[Effect], str]:
+        return linear_effects(results, self.columns_), "Effects are coefficients: of all rows, as the fit is linear."
 
     def _predict(self, X: Any, clip: bool | None) -> FloatArray:
         matrix = self._design(X, clip)

@@ -192,7 +192,7 @@ def estimate_contrasts(results: Results, constraints: Constraints, level: float,
     """Estimate each contrast, and test that it has its value."""
     factors, offsets = constraints.factors @ results.contrasts, constraints.factors @ results.offsets
     scaled, title = replace(constraints, factors=factors), f"Contrasts of {results.target.name}"
-    return _estimate(results, scaled, offsets, level, (title, "hypothesis"), notes)
+    return estimate_forms(results, scaled, offsets, level, (title, "hypothesis"), notes)
 
 
 def estimate_powers(results: Results, level: float, notes: Sequence[str]) -> EstimateTable:
@@ -236,10 +236,10 @@ def _estimate_terms(
         factors = factors @ results.combinations
     told = [j for j, row in enumerate(factors) if row[: len(results.names)].any()]
     constraints = Constraints(tuple(names[j] for j in told), factors[told], np.zeros(len(told)))
-    return _estimate(results, constraints, offsets[told], level, (title, "term"), notes)
+    return estimate_forms(results, constraints, offsets[told], level, (title, "term"), notes)
 
 
-def _estimate(
+def estimate_forms(
     results: Results,
     constraints: Constraints,
     offsets: FloatArray,

@@ -159,6 +159,8 @@ MEMBERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], bool]]] = {
     "f_test of a value": (lambda fit: fit.f_test("x1 = 0.3"), is_a(base.TestResult)),
     "t_test": (lambda fit: fit.t_test(HYPOTHESES, 0.9, target="y"), is_a(EstimateTable)),
     "anova": (lambda fit: fit.anova("y"), is_a(AnovaTable)),
+    "margins": (lambda fit: fit.margins(level=0.9, target="y"), is_a(EstimateTable)),
+    "margins of rows": (lambda fit: fit.margins(X[:50], 0.9), is_a(EstimateTable)),
     "raw_powers": (lambda fit: fit.raw_powers(0.9), is_a(EstimateTable)),
     "caveats": (lambda fit: fit.caveats(0.9, "y"), is_a(tuple)),
     "summary": (lambda fit: fit.summary(0.9, "y"), is_a(Summary)),
