@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from analyst_client.arrays import FloatArray
+from analyst_client.display.figures import draw
 from analyst_client.errors import BoundsWarning, EstimationError, EstimationWarning
 from analyst_client.estimators.margins import Effect, effects_on_rows, estimate_margins, rows_of
 from analyst_client.estimators.saving import SavedFit, Source
@@ -820,6 +821,39 @@ class Fit(Estimator, ABC):
         rows = zip(results.names, *columns.values(), strict=True)
         title = f"{results.target.name}{unit} by {self!r}"
         return Summary(title, tuple(stated), ("term", *columns), tuple(rows), tuple(notes))
+
+    @takes_level
+    def plot(
+        self,
+        terms: Sequence[str] | None = None,
+        level: float = 0.95,
+        ax: Any = None,
+        *,
+        target: str | None = None,
+        scaled: bool = False,
+    ) -> Any:
+        """Draw the coefficients with their intervals; needs the extra ``plots``.
+
+        Parameters
+        ----------
+        terms : sequence of str, optional
+            Terms to draw, from top to bottom. Default all but the constant.
+        level : float
+            Probability that an interval holds the truth, in [0.5, 1).
+        ax : Axes, optional
+            Default those of a new figure.
+        target : str, optional
+            One of the targets; needed where the fit has several.
+        scaled : bool
+            Multiply each coefficient with half the range of its term, so that they compare.
+
+        Returns
+        -------
+        Axes
+            With a row for each term: see `analyst_client.plots.coefficient_forest`, which draws several fits too.
+        """
+        self._check_fitted()
+        return draw("coefficient_forest", self, terms, level, ax=ax, target=target, scaled=scaled)
 
     @takes_level
     def to_html(self, level: float = 0.95, target: str | None = None) -> str:

@@ -111,7 +111,7 @@ class Comparison(Displayable):
         }
         total = len(rows)
         rows += [(head, *map(untrusted, values)) for head, values in beside.items() if any(values)]
-        heads = ("term", *(untrusted(fit.name) for fit in self.fits))
+        heads: tuple[Inline, ...] = ("term", *(untrusted(fit.name) for fit in self.fits))
         caption = f"Coefficients with {percent_of(self.level)} intervals"
         said = [f"{fit.name}: {text}" for fit in self.fits for text in fit.notes]
         shown = table(caption, heads, rows, numeric=range(1, len(heads)), total=total)

@@ -185,7 +185,8 @@ class GeneralizedFit(RefinementFit):
         frame, moments = self.refined_.frame, self.refined_.moments
         assert frame is not None  # or there was no likelihood
         assert moments is not None
-        terms = NormalTerms(moments.second, np.linalg.inv(frame.matrix), moments.belief, moments.rows)
+        coordinates = np.asarray(np.linalg.inv(frame.matrix), dtype=np.float64)
+        terms = NormalTerms(moments.second, coordinates, moments.belief, moments.rows)
         return normal_effects(results, self.columns_, terms, partial(self._respond, results)), NORMAL_NOTE
 
     def _mean(self, index: FloatArray) -> FloatArray:

@@ -172,7 +172,8 @@ def plain_changes(results: Results, columns: Sequence[Column]) -> list[Change]:
     terms = results.combined or results.terms
     if functions := [term.name for term in terms if term.kind in {"product", "basis"}]:
         raise EstimationError(f"the effect of {', '.join(functions)} depends on the values of a row, {NEEDS_ROWS}")
-    named, sources = {column.name: column for column in columns}, set()
+    named = {column.name: column for column in columns}
+    sources: set[str] = set()
     found = []
     size = len(results.combined or results.solved.terms)
     for name in dict.fromkeys(term.column for term in terms if term.kind not in {"constant", "missing"}):
