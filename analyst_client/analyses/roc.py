@@ -145,7 +145,8 @@ def _rate_intervals(kept: ContingencyTable, level: float) -> FloatArray:
     found[:, B] = 1.0
     for k in range(1, B):  # the k bins on top count as positive
         above = (np.arange(B) >= B - k).astype(np.float64)
-        cells = kept._mapped(np.kron([1.0 - above, above], np.eye(2)), [Factor(score.name, ("no", "yes")), outcome])
+        M = np.asarray(np.kron([1.0 - above, above], np.eye(2)), dtype=np.float64)
+        cells = kept._mapped(M, [Factor(score.name, ("no", "yes")), outcome])
         shares = cells.proportions(outcome.name, level)
         found[:, k] = np.stack([shares.low[1], shares.high[1]], axis=-1)
     return found

@@ -4,7 +4,7 @@ import inspect
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -215,15 +215,18 @@ class Fit(Estimator, ABC):
         """
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)  # of a fit before
-        if not isinstance(releases, Refinement):
-            releases = as_releases(releases)
-        self.source_ = Source(releases, target, features, rows)
+        if isinstance(releases, Iterator):
+            releases = list(releases)
+        if features is not None and not isinstance(features, str):
+            features = list(features)
         if not isinstance(releases, Refinement):
             self._fit_releases(releases, target, features, rows)
         elif any(one is not None for one in (target, features, rows)):
             raise ValueError("a refinement is of one target and its features: fit(refinement) takes nothing else")
         else:
             self._fit_refinement(releases)
+        whole = releases if isinstance(releases, Refinement) else as_releases(releases)
+        self.source_ = Source(whole, target, features, rows)
         return self
 
     def save(self, path: str | os.PathLike[str]) -> None:

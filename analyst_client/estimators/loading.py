@@ -47,7 +47,7 @@ def load_fit(path: str | os.PathLike[str]) -> Any:
         fit = kind(**saved.parameters | saved.chosen)
     except UnicodeDecodeError:
         raise ServiceError(f"{path} holds no fit: it is not text in UTF-8") from None
-    except (ServiceError, TypeError) as error:
+    except (ServiceError, TypeError, ValueError) as error:
         said = str(error).removeprefix("malformed answer: ")
         raise ServiceError(f"{path} holds no fit that this version reads: {said}") from None
     releases = saved.source.releases

@@ -12,6 +12,7 @@ from analyst_client.inference.prior import Prior
 from analyst_client.kinds.gram.release import Release
 from analyst_client.refinement.refinement import Refinement
 from analyst_client.schema.wire import Fields, parse_json
+from analyst_client.terms.expression import Expression, read_expression
 
 FORMAT = 1
 MEMBERS = {"fit", "estimator", "parameters", "chosen", "call", "releases", "refinement"}
@@ -81,6 +82,8 @@ class SavedFit(NamedTuple):
             raise body.fault("call", "that of one fit")
         releases: Any = body.optional("refinement", body.text)
         releases = body.each("releases", _read_release) if releases is None else Refinement.from_text(releases)
+        call["target"] = _read_name(call["target"])
+        call["features"] = call["features"] and [_read_name(one) for one in call["features"]]
         parameters = {name: _read_parameter(value) for name, value in body.mapping("parameters").items()}
         return cls(body.text("estimator"), parameters, body.mapping("chosen"), Source(releases, **call))
 
@@ -89,9 +92,15 @@ def _plain(value: Any) -> Any:
     """Return what JSON has not as what it has."""
     if isinstance(value, Prior):
         return {"prior": asdict(value)}
+    if isinstance(value, Expression):
+        return {"expression": value.to_json()}
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     raise TypeError(f"{type(value).__name__} {value!r} is no value of a file")
+
+
+def _read_name(value: Any) -> Any:
+    return read_expression(value.get("expression")) if isinstance(value, Mapping) else value
 
 
 def _read_parameter(value: Any) -> Any:

@@ -44,6 +44,7 @@ from analyst_client.inference.summary import Summary
 from analyst_client.kinds import Noise
 from analyst_client.refinement import Refinement
 from analyst_client.schema import Cost
+from analyst_client.terms import col
 from bench.ideal import IdealCurator
 
 pytestmark = [
@@ -411,6 +412,14 @@ class TestSaved:
         assert loaded.params == fit.params
         assert loaded.source_[1:] == fit.source_[1:] == ("x3", ["x2", "x1"], None)
         assert loaded.source_.releases[0].order == whole["north"].order
+
+    def test_columns_that_were_named_by_expressions_are_so_again(self, tmp_path: Path) -> None:
+        features: Any = (col("x2"), "x1")
+        fit = OLS().fit(released(), features=features)
+        fit.save(tmp_path / "fit.json")
+        loaded = load_fit(tmp_path / "fit.json")
+        assert loaded.params == fit.params
+        assert repr(loaded.source_.features) == repr(fit.source_.features) == "[x2, 'x1']"
 
     def test_a_release_that_was_changed_is_refused(self, tmp_path: Path) -> None:
         file = tmp_path / "fit.json"
