@@ -644,7 +644,11 @@ class TestCurves:
             assert line.get_xdata().tolist() == [0.0, *curves.times]
             assert np.array_equal(line.get_ydata(), [1.0, *curves.survival[g]], equal_nan=True)
             (path,) = ax.collections[g].get_paths()
-            assert {*curves.low[g], *curves.high[g]} <= {*path.vertices[:, 1]}
+            corners = [tuple(corner) for corner in path.vertices.tolist()]
+            for k in range(11):  # from its own time on, up to the next one
+                for end in (curves.low[g, k], curves.high[g, k]):
+                    assert (curves.times[k], end) in corners
+                    assert (curves.times[k + 1], end) in corners
         assert words(ax) == ["a", "b"]
         assert ax.get_ylabel() == "survival, with 90% intervals"
         assert ax.get_xlabel() == "years\nno curve where the noise hides who is at risk"

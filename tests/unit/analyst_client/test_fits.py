@@ -402,6 +402,10 @@ class TestSaved:
         assert loaded.seed is None
         assert loaded.prior == fit.prior
         assert not np.array_equal(clone(fit).fit(released()).posterior_draws(), fit.posterior_draws())
+        both = release_of_rows(X, np.column_stack([ILL, X[:, 0]]), targets=["ill", "dose"], noise=1.0)
+        fit = BayesianRegression(draws=20, chains=2).fit(both)
+        fit.save(tmp_path / "fit.json")
+        assert np.array_equal(load_fit(tmp_path / "fit.json").coef_, fit.coef_)
 
     def test_a_part_of_several_releases_in_an_order_of_its_own_is_equal(self, tmp_path: Path) -> None:
         other = release_of_rows(X[:300], ILL[:300], targets=[Column.boolean("y", ("well", "ill"))], noise=2.0)
