@@ -14,7 +14,7 @@ class Gram(OwnKind):
     def find_wholes(self, body: Fields) -> tuple[str, ...]:
         """Return the whole of a part or of a change, or a release and its steps."""
         if (changed := unwrap_changes(body)) is not None:
-            return (changed,)
+            return (changed.text,)
         if (part := unwrap(body)) is not None:
             return (part.text,)
         found = unwrap_steps(body)

@@ -79,7 +79,7 @@ class Coding:
             }
         found: dict[int, float] = {}
         for product, weight in products.items():
-            for j, by in self._levelled(product, term, frozenset()).items():
+            for j, by in self._levelled(product, term).items():
                 found[j] = found.get(j, 0.0) + weight * by
         return found
 
@@ -97,7 +97,7 @@ class Coding:
             parts[()] = shift
         return parts
 
-    def _levelled(self, product: tuple[Term, ...], term: Term, opened: frozenset[str]) -> dict[int, float]:
+    def _levelled(self, product: tuple[Term, ...], term: Term) -> dict[int, float]:
         """Return a product as a sum of these terms; a level that has no term is the constant less the others."""
         if any(map(self._is_undeclared, product)):
             return {}
@@ -105,27 +105,25 @@ class Coding:
         if place is not None:
             return {place: 1.0}
         for i, factor in enumerate(product):
-            column = self._columns.get(str(factor.column)) if factor.kind == "level" else None
-            if column is None or column.name in opened:
+            if factor.kind != "level" or atom(factor) in self._factors:
                 continue
+            column = self._columns[str(factor.column)]
             if column.missing == "midpoint":
                 raise ValueError(
                     f"a missing value of {column.name!r} counts as its reference level, which only the curator can "
                     "change: ask for it by reference(…)"
                 )
-            rest = (product[:i], product[i + 1 :])
             others = [with_level(factor, column.name, level) for level in column.levels if level != factor.level]
             if column.missing == "indicator":
                 others.append(Term(f"{column.name}[missing]", "missing", column.name))
-            found = dict(self._levelled((*rest[0], *rest[1]), term, opened | {column.name}))
+            before, behind = product[:i], product[i + 1 :]
+            found = dict(self._levelled((*before, *behind), term))
             for other in others:
-                for j, by in self._levelled((*rest[0], other, *rest[1]), term, opened | {column.name}).items():
+                for j, by in self._levelled((*before, other, *behind), term).items():
                     found[j] = found.get(j, 0.0) - by
             return found
         if not product:
-            raise ValueError(
-                f"releases with different bounds or levels of {term.name!r} fit together only with a constant"
-            )
+            raise ValueError(f"other bounds or levels of {term.name!r} fit together only with a constant")
         raise ValueError(_bounds_apart(term))
 
     def _is_undeclared(self, factor: Term) -> bool:

@@ -25,6 +25,7 @@ from analyst_client.kinds.gram.quote import show_noise
 from analyst_client.kinds.gram.row_lengths import describe_choice
 from analyst_client.kinds.gram.rows import asked_combinations
 from analyst_client.kinds.gram.saving import (
+    Changed,
     unwrap,
     unwrap_changes,
     unwrap_steps,
@@ -518,7 +519,7 @@ class Release(MadeHere):
         listed = [change.to_json() for change in changes]
         return replace(
             made,
-            text=wrap_changes(origin._saved_text, listed, statement_of(made)),
+            text=wrap_changes(Changed(origin._saved_text, *origin.order), listed, statement_of(made)),
             selected_from=None,
             changed_from=origin,
             changes=changes,
@@ -588,7 +589,8 @@ class Release(MadeHere):
         """
         body = Fields(parse_json(text))
         if (before := unwrap_changes(body)) is not None:
-            made = cls.from_text(before, answer)._changed(*read_changes(body))
+            whole = cls.from_text(before.text, answer).in_order((before.features, before.targets))
+            made = whole._changed(*read_changes(body))
             if parse_json(made.text) != body.members:
                 raise ValueError("its numbers are not those that its changes give")
             return made

@@ -58,18 +58,27 @@ def unwrap_steps(body: Fields) -> tuple[str, tuple[str, ...]] | None:
     return body.text("of"), body.texts("steps")
 
 
-def wrap_changes(text: str, changes: Sequence[dict[str, Any]], result: dict[str, Any]) -> str:
+class Changed(NamedTuple):
+    """A saved change: the text of the release before, and the order that its columns stood in."""
+
+    text: str
+    features: tuple[str, ...]
+    targets: tuple[str, ...]
+
+
+def wrap_changes(before: Changed, changes: Sequence[dict[str, Any]], result: dict[str, Any]) -> str:
     """Write a release that was changed, character by character, with the changes and what came out of them."""
-    members = {"kind": CHANGES, "changes": list(changes), "result": result, "of": text}
-    return json.dumps(members, separators=(",", ":"), ensure_ascii=False)
+    members = {"kind": CHANGES, "features": before.features, "targets": before.targets, "changes": list(changes)}
+    return json.dumps(members | {"result": result, "of": before.text}, separators=(",", ":"), ensure_ascii=False)
 
 
-def unwrap_changes(body: Fields) -> str | None:
+def unwrap_changes(body: Fields) -> Changed | None:
     """Read the release that was changed; None for any other text. More or less is refused."""
     if body.members.get("kind") != CHANGES:
         return None
-    if body.members.keys() != {"kind", "changes", "result", "of"}:
+    if body.members.keys() != {"kind", "features", "targets", "changes", "result", "of"}:
         raise ServiceError(
-            "malformed answer: a changed release states its changes, their result and its whole, and nothing else"
+            "malformed answer: a changed release states its columns, its changes, their result and its whole, and "
+            "nothing else"
         )
-    return body.text("of")
+    return Changed(body.text("of"), body.texts("features"), body.texts("targets"))
