@@ -39,8 +39,8 @@ class Curators:
     clients : mapping of str to CuratorClient
         One for each hospital; they are closed with this.
     at_least : int, optional
-        How many hospitals a purchase needs. Default all that are asked. Nothing is charged at any until so many have
-        granted the budget; those that failed are named in the result.
+        Number of hospitals that a purchase needs. Default all that are asked. Nothing is charged at any until so many
+        have granted the budget; those that failed are named in the result.
 
     Examples
     --------
@@ -249,8 +249,10 @@ class _Purchase:
 class Purchased(dict[str, Bought]):
     """Releases by the curator's name.
 
-    Attributes
+    Parameters
     ----------
+    releases : mapping of str to Release, or to a release of another kind
+        By the curator's name.
     failed : dict of str to CuratorError
         Of each curator that failed, by your name for it, the error.
     """
@@ -268,7 +270,7 @@ class PurchasePlan(Generic[Bought]):
     purchases : tuple
         One for each curator, from `Curators.plan`.
     needed : int
-        How many of them a purchase needs. Default all.
+        Number of them that a purchase needs. Default all.
     failed : mapping of str to CuratorError
         Curators that gave no quote.
 

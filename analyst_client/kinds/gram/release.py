@@ -70,6 +70,8 @@ class Release(MadeHere):
         `relevel`.
     changes : tuple
         These changes, in order.
+    before_relevel : Release or None
+        The same release with the curator's reference levels, where `relevel` took others: see `as_released`.
     steps : tuple of ScoreRelease
         Counts of rows by their length, where the row map was chosen by them, and Σ g gᵀ of this model, where robust
         standard errors were bought. A file keeps them, and their receipts.
@@ -416,6 +418,7 @@ class Release(MadeHere):
 
         Examples
         --------
+        >>> from analyst_client import Column
         >>> sex = Column.categorical("geschlecht", ["w", "m"])
         >>> release = Release.from_arrays([[9.0, 4.0], [4.0, 4.0]], [3.0, 2.0], features=[sex])
         >>> release.rename({"geschlecht": "sex"}, levels={"geschlecht": {"w": "F", "m": "M"}}).term_names
@@ -437,8 +440,8 @@ class Release(MadeHere):
 
         Parameters
         ----------
-        maps : mapping of str to float or (float, float)
-            a, or a and b, by the name of a numeric feature or target. a is not 0.
+        maps : mapping of str to float, or to (float, float)
+            The number a, or a and b, by the name of a numeric feature or target; a is not 0.
         units : mapping of str to str, optional
             The new units, to be shown and compared. A column that is converted has none without it.
 
@@ -455,6 +458,7 @@ class Release(MadeHere):
 
         Examples
         --------
+        >>> from analyst_client import Column
         >>> column = Column.numeric("creatinine", 0, 3, unit="mg/dL")
         >>> release = Release.from_arrays([[9.0, 1.0], [1.0, 5.0]], [3.0, 2.0], features=[column])
         >>> release.convert({"creatinine": 88.42}, units={"creatinine": "µmol/L"}).features[0].upper
@@ -494,6 +498,7 @@ class Release(MadeHere):
 
         Examples
         --------
+        >>> from analyst_client import Column
         >>> sex = Column.categorical("sex", ["F", "M"])
         >>> release = Release.from_arrays([[9.0, 4.0], [4.0, 4.0]], [3.0, 2.0], features=[sex])
         >>> other = release.relevel({"sex": "M"})
@@ -578,7 +583,9 @@ class Release(MadeHere):
 
     @classmethod
     def from_text(cls, text: str, answer: str | None = None) -> "Release":
-        """Read the text of an answer, or of a saved file. Raise `ServiceError` when it is neither.
+        """Read the text of an answer, or of a saved file.
+
+        Raise `ServiceError` when it is neither, and `ValueError` when what it states does not follow from its answer.
 
         Parameters
         ----------
