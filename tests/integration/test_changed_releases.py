@@ -9,6 +9,8 @@ import pytest
 from support import COLUMNS, ZeroNoise, client_of, make_rows, open_world
 
 from analyst_client import OLS, CuratorClient, Curators, EstimationWarning, Release
+from analyst_client.inference.pooling import pool
+from analyst_client.kinds.gram.design import design_matrix
 from analyst_client.terms import interaction, log, poly, reference
 from analyst_client.verify import main
 from curator_service.privacy.accountant import Price
@@ -32,7 +34,7 @@ def declared(**changed: Any) -> list[Any]:
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CuratorClient]:
-    """Return a client of a curator without noise, with four declarations of two files."""
+    """Return a client of a curator without noise, with several declarations of two files."""
     krea = {"creatinine": ("krea", "numeric", "omit", (0.0, 265.26), "µmol/L")}
     converted = [
         {"krea" if name == "creatinine" else name: value for name, value in row.items()}
@@ -40,12 +42,14 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CuratorClient]:
         for row in ROWS
     ]
     short = ORDERED | {"sex": ("M", "F")}
+    wide = short | {"creatinine": ("creatinine", "numeric", "omit", (-1.0, 5.0), "mg/dL")}
     south = [row | {"sex": "M" if row["sex"] == "X" else row["sex"]} for row in make_rows(300, seed=5)]
     with open_world(tmp_path_factory.mktemp("changed"), noise=ZeroNoise(), rows=ROWS, limit=Price(mu=1000.0)) as world:
         world.grant("ada", world.register("ordered", "town", ROWS, columns=declared(**ORDERED)))
         world.grant("ada", world.register("metric", "town", converted, columns=declared(**krea)))
         world.grant("ada", world.register("south", "valley", south, columns=declared(**short)))
         world.grant("ada", world.register("south_as_north", "valley", south, columns=declared()))
+        world.grant("ada", world.register("wide", "valley", south, columns=declared(**wide)))
         yield client_of(world)
 
 
@@ -79,6 +83,43 @@ def test_sums_under_other_reference_levels_are_those_of_another_declaration(
     by_levels = OLS().fit(other).coef_, OLS().fit(made).coef_
     places = [made.term_names.index(name) - 1 for name in other.term_names[1:]]
     assert by_levels[0] == pytest.approx(by_levels[1][places], rel=1e-2, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    "features",
+    [
+        ["age", "sex", "creatinine", interaction("sex", "creatinine"), interaction("age", "creatinine")],
+        ["region", "height", "creatinine", interaction("region", "creatinine")],
+        [poly("age", 2), "sex", interaction("sex", poly("age", 2))],
+    ],
+    ids=str,
+)
+def test_common_terms_are_that_function_of_the_own_terms_in_every_row(
+    client: CuratorClient, features: list[Any]
+) -> None:
+    """With other bounds, and levels in another order, or one less."""
+    own = client.release("wide", features, **ASKED)
+    (equations,) = pool([client.release("cohort", features, **ASKED), own])
+    site, rng = equations.sites[1], np.random.default_rng(0)
+    frame = {
+        "age": rng.uniform(50, 100, 60),
+        "creatinine": rng.uniform(-1.0, 5.0, 60),
+        "height": rng.uniform(140.0, 200.0, 60),
+        "sex": rng.choice(["F", "M"], 60),
+        "region": rng.choice(["north", "south", "west"], 60),
+    }
+    rows = design_matrix(frame, own.columns, own.terms, clip=False)
+    common = design_matrix(frame, equations.columns, equations.terms, clip=False)
+    assert common == pytest.approx(rows @ site.to_common[:, : len(own.terms)].T, abs=1e-12)
+    assert (site.gaps > 0) == ("sex" in own.feature_names)
+    assert np.linalg.matrix_rank(site.to_common) == len(equations.terms)
+
+
+def test_products_of_numbers_in_other_bounds_need_their_parts(client: CuratorClient) -> None:
+    features = ["sex", interaction("sex", "creatinine")]
+    listed = [client.release(name, features, **ASKED) for name in ("cohort", "wide")]
+    with pytest.raises(ValueError, match="ask for the parts of a product too"):
+        OLS().fit(listed)
 
 
 def test_a_reference_that_missing_values_count_as_is_refused(client: CuratorClient) -> None:
@@ -150,18 +191,18 @@ def test_robust_standard_errors_go_along(tmp_path: Path) -> None:
         assert any(step.meat is not None for step in release.steps)
         before = OLS().fit(release)
         assert before.results_[0].equations.sites[0].spread is not None
-        swapped = release.rename({"age": "creatinine", "creatinine": "age"})
-        for made in (swapped, release.convert({"age": -12.0}), release.convert({"kappa": -1.0})):
-            after = OLS().fit(made)
+        places = {"age": "creatinine", "creatinine": "age"}
+        known = dict(zip(before.param_names_, before.std_errors_, strict=True))
+        for made, factor, names in (
+            (release.rename(places), 1.0, places),
+            (release.convert({"age": -12.0, "kappa": -1.0}), 12.0, {}),
+        ):
             assert made.verify()
-            ratio = {"age": 12.0} if made.changes[0].units.get("age") else {}  # type: ignore[union-attr]
-            names = {"age": "creatinine", "creatinine": "age"} if made is swapped else {}
-            errors = dict(zip(after.param_names_, after.std_errors_, strict=True))
-            for name, error in zip(before.param_names_, before.std_errors_, strict=True):
-                if name != "(constant)":
-                    assert ratio.get(name, 1.0) * errors[names.get(name, name)] == pytest.approx(error, rel=1e-6) or (
-                        errors[names.get(name, name)] * ratio.get(name, 1.0) == pytest.approx(error, rel=1e-6)
-                    )
+            fit = OLS().fit(made)
+            errors = dict(zip(fit.param_names_, fit.std_errors_, strict=True))
+            assert factor * errors[names.get("age", "age")] == pytest.approx(known["age"], rel=1e-6)
+            assert errors[names.get("creatinine", "creatinine")] == pytest.approx(known["creatinine"], rel=1e-6)
+            assert errors["sex[M]"] == pytest.approx(known["sex[M]"], rel=1e-6)
         relevelled = OLS().fit(release.relevel({"sex": "M"}))
         assert relevelled.results_[0].equations.sites[0].spread is not None
         errors = [dict(zip(fit.param_names_, fit.std_errors_, strict=True)) for fit in (before, relevelled)]

@@ -11,13 +11,11 @@ import numpy as np
 from analyst_client.arrays import FloatArray
 from analyst_client.kinds.arrays import frozen
 from analyst_client.kinds.combinations import Combinations
-from analyst_client.kinds.gram.coding import Coded
+from analyst_client.kinds.gram.local import MadeHere
 from analyst_client.kinds.gram.quote import Noise
 from analyst_client.kinds.gram.recoding import Coding, factors_of, has_level, with_level
-from analyst_client.kinds.gram.statistics import NoisyStatistics
 from analyst_client.schema.columns import Column, DerivedColumn, Term, stored_columns, term_json
-from analyst_client.schema.row_maps import row_map_named
-from analyst_client.schema.wire import Fields
+from analyst_client.schema.wire import Fields, as_float
 from analyst_client.terms.expression import COLUMN, Expression, col
 
 _WORD = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s()\[\],":~]++(?!\()')
@@ -46,16 +44,7 @@ class Redeclaration:
         """Return the change as a file states it."""
         return {name: value for name, value in vars(self).items() if value}
 
-    def __str__(self) -> str:
-        """Say the change in words."""
-        said = [f"{old} is now {new}" for old, new in self.names.items()]
-        for column, renamed in self.levels.items():
-            said += [f"{column}[{old}] is now {column}[{new}]" for old, new in renamed.items()]
-        for name, (a, b, unit) in self.units.items():
-            said.append(f"{name} is now {a!r} · {name} + {b!r}, in {unit or 'no unit'}")
-        return "; ".join(said)
-
-    def check(self, of: Coded) -> None:
+    def check(self, of: MadeHere) -> None:
         """Raise `ValueError` where the change would not be exact, or names nothing."""
         columns = {column.name: column for column in of.columns}
         stored = {column.name: column for column in stored_columns(of.columns)}
@@ -85,12 +74,15 @@ class Redeclaration:
         for name, (a, b, _) in self.units.items():
             self._check_unit(of, name, a, b)
 
-    def _check_unit(self, of: Coded, name: str, a: float, b: float) -> None:
+    def _check_unit(self, of: MadeHere, name: str, a: float, b: float) -> None:
         kinds = {f.kind for term in (*of.coded_terms, *of.targets) for f in factors_of(term) if f.column == name}
         if "boolean" in kinds or any(c.name == name and c.type != "numeric" for c in of.columns):
             raise ValueError(f"{name!r} is no number, so it has no other unit")
         if not (math.isfinite(a) and math.isfinite(b) and a):
             raise ValueError(f"the new unit of {name!r} is a·x + b with finite a and b, and a that is not 0")
+        moved = [self._term(f) for term in (*of.coded_terms, *of.targets) for f in factors_of(term) if f.column == name]
+        if not all(math.isfinite(f.center) and 0.0 < f.scale < math.inf for f in moved):
+            raise ValueError(f"{name!r} has bounds that are no numbers in its new unit")
         bases = [f.basis for term in of.coded_terms for f in factors_of(term) if f.basis and f.basis.column == name]
         if any(basis.word != "polynomial" for basis in bases):
             raise ValueError(
@@ -99,7 +91,7 @@ class Redeclaration:
         if a < 0.0 and (bases or of.combined):
             raise ValueError(f"{name!r} turns round, which its polynomials and combinations do not: take a > 0")
 
-    def apply(self, of: NoisyStatistics) -> dict[str, Any]:
+    def apply(self, of: MadeHere) -> dict[str, Any]:
         """Return what changes, by the names of a release's attributes."""
         self.check(of)
         signs = np.array([self._sign(term) for term in of.terms])
@@ -201,11 +193,7 @@ class Relevelling:
         """Return the change as a file states it."""
         return {"references": dict(self.references)}
 
-    def __str__(self) -> str:
-        """Say the change in words."""
-        return "; ".join(f"the reference level of {name} is now {level}" for name, level in self.references.items())
-
-    def check(self, of: Coded) -> None:
+    def check(self, of: MadeHere) -> None:
         """Raise `ValueError` where the change would not be exact, or names nothing."""
         known = {column.name: column for column in of.columns if column.type == "categorical"}
         for name, level in self.references.items():
@@ -217,10 +205,12 @@ class Relevelling:
                 raise ValueError(f"no term is of a level of {name!r}: other features are computed of it")
         if of.combined:
             raise ValueError("rows are of combinations, in which levels are no terms of their own: ask the curator")
-        if of.terms[0].kind != "constant":
+        if not of.has_constant:
             raise ValueError("without a constant no level is left out: each has a term of its own")
+        if of.mapped_by.divides_terms:
+            raise ValueError(f"{of.mapped_by.division}, and the constant was not: no level is what the others leave")
 
-    def apply(self, of: NoisyStatistics) -> dict[str, Any]:
+    def apply(self, of: MadeHere) -> dict[str, Any]:
         """Return what changes, by the names of a release's attributes."""
         self.check(of)
         wanted, columns = of.terms, {column.name: column for column in of.columns}
@@ -231,7 +221,6 @@ class Relevelling:
             wanted = tuple(with_level(t, name, reference) if has_level(t, name) == level else t for t in wanted)
             levels = (level, *(other for other in columns[name].levels if other != level))
             columns[name] = replace(columns[name], levels=levels)
-            wanted = _in_order(wanted, name, levels)
         T = Coding(of.terms, of.columns).matrix(wanted)
         xtx = None if of.xtx is None else _through(T, _through(T, of.xtx).T)
         return {
@@ -245,10 +234,6 @@ class Relevelling:
             "terms": wanted,
         }
 
-    def apply_to_step(self, step: Any) -> Any:
-        """Return a step beside the release as it is: it is of the terms before."""
-        return step
-
 
 Change = Redeclaration | Relevelling
 
@@ -259,17 +244,6 @@ def _through(T: FloatArray, A: FloatArray) -> FloatArray:
     for i, j in np.argwhere(T):
         found[i] += T[i, j] * A[j]
     return found
-
-
-def _in_order(terms: Sequence[Term], name: str, levels: Sequence[str]) -> tuple[Term, ...]:
-    """Return terms with those of one feature in the order of a column's levels."""
-    listed = list(terms)
-    for feature in dict.fromkeys(term.column for term in terms):
-        where = [i for i, term in enumerate(terms) if term.column == feature and has_level(term, name)]
-        ordered = sorted((terms[i] for i in where), key=lambda term: levels.index(str(has_level(term, name))))
-        for i, term in zip(where, ordered, strict=True):
-            listed[i] = term
-    return tuple(listed)
 
 
 def read_changes(body: Fields) -> tuple[Change, ...]:
@@ -294,7 +268,7 @@ def _read_change(fields: Fields) -> Change:
 def _read_unit(fields: Fields, value: Any) -> tuple[float, float, str | None]:
     match value:
         case [int() | float() as a, int() | float() as b, str() | None as unit] if not isinstance(a, bool):
-            return float(a), float(b), unit
+            return as_float(a), as_float(b), unit
     raise fields.fault("units", "made of two numbers and a unit")
 
 
@@ -303,7 +277,7 @@ def _texts(fields: Fields, name: str) -> dict[str, str]:
     return {key: within.text(key) for key in within.members}
 
 
-def statement_of(made: NoisyStatistics) -> dict[str, Any]:
+def statement_of(made: MadeHere) -> dict[str, Any]:
     """Return what came out of changes, as a file states it beside them: to be read, and to be held against them."""
     arrays = {"xtx": made.xtx, "xty": made.xty, "yty": made.yty}
     return {
@@ -312,10 +286,3 @@ def statement_of(made: NoisyStatistics) -> dict[str, Any]:
         "noise": made.noise.sd,
         "statistics": {name: array.tolist() for name, array in arrays.items() if array is not None},
     }
-
-
-def check_divided(row_map: str | None) -> None:
-    """Raise `ValueError` where the constant of a row is not what its levels add up to."""
-    divided = row_map_named(row_map)
-    if divided.divides_terms:
-        raise ValueError(f"{divided.division}, and the constant was not: no level is the constant less the others")

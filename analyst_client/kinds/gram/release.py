@@ -6,14 +6,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from analyst_client.display.model import Block, Inline, Note, folded, number, quiet, table, untrusted
+from analyst_client.display.model import Block, Inline, Note, folded, number, quiet, table, write_json
 from analyst_client.errors import ServiceError
 from analyst_client.kinds.gram.arguments import check_list, check_target
 from analyst_client.kinds.gram.changes import (
     Change,
     Redeclaration,
     Relevelling,
-    check_divided,
     read_changes,
     statement_of,
 )
@@ -43,6 +42,9 @@ from analyst_client.schema.reading import LOCAL
 from analyst_client.schema.wire import Fields, parse_json
 from analyst_client.terms.expression import Expression
 from analyst_client.terms.matching import match_features, name_of
+
+_COMPARED = ("features", "inner_columns", "noise", "combined", "posted", "lambda_min", "request", "receipt", "cost")
+"""What must be as the text gives it, beside the numbers."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -220,7 +222,7 @@ class Release(MadeHere):
     def _list_origin(self) -> list[tuple[Inline, Inline]]:
         whole = self.selected_from
         part: list[tuple[Inline, Inline]] = [] if whole is None else [("part of", whole._caption())]
-        part += [("changed", untrusted(str(change))) for change in self.changes]
+        part += [("changed", write_json(change.to_json())) for change in self.changes]
         return [*super()._list_origin(), *part]
 
     def _list_costs(self) -> list[tuple[Inline, Inline]]:
@@ -288,12 +290,16 @@ class Release(MadeHere):
 
     def _agrees_with(self, again: "Release") -> bool:
         one, other = self.before_relevel, again.before_relevel
-        return (
-            statement_of(self) == statement_of(again)
-            and (self.features, self.inner_columns, self.noise) == (again.features, again.inner_columns, again.noise)
-            and (self.combined, self.posted) == (again.combined, again.posted)
-            and (one is other if one is None or other is None else one._agrees_with(other))
+        same = one is other if one is None or other is None else one._agrees_with(other)
+        return same and all(
+            getattr(self, name) == getattr(again, name) for name in ("_signed_texts", "_contents", *_COMPARED)
         )
+
+    @property
+    def _contents(self) -> list[Any]:
+        """The numbers, the ones of steps too."""
+        meats = [None if step.meat is None else step.meat.tolist() for step in self.steps]
+        return [statement_of(self), meats, [({*step.terms}, step.target, step.posted) for step in self.steps]]
 
     def in_order(self, order: tuple[Sequence[str], Sequence[str]]) -> "Release":
         """Return the same release, with the same text, with its features and targets in another order.
@@ -425,6 +431,8 @@ class Release(MadeHere):
         ('(constant)', 'sex[M]')
         """
         listed = {column: dict(renamed) for column, renamed in (levels or {}).items()}
+        if not names and not listed:
+            return self
         return self._changed(Redeclaration(dict(names or {}), listed))
 
     def convert(
@@ -470,7 +478,7 @@ class Release(MadeHere):
             given = maps.get(name, 1.0)
             a, b = (given, 0.0) if isinstance(given, int | float) else given
             found[name] = float(a), float(b), stated.get(name)
-        return self._changed(Redeclaration(units=found))
+        return self._changed(Redeclaration(units=found)) if found else self
 
     def relevel(self, references: Mapping[str, str]) -> "Release":
         """Return the same release with other reference levels. It costs nothing.
@@ -505,7 +513,7 @@ class Release(MadeHere):
         >>> other.term_names, other.xtx.tolist(), other.xty.ravel().tolist()
         (('(constant)', 'sex[F]'), [[9.0, 5.0], [5.0, 5.0]], [3.0, 1.0])
         """
-        return self._changed(Relevelling(dict(references)))
+        return self._changed(Relevelling(dict(references))) if references else self
 
     def _changed(self, *more: Change) -> "Release":
         """Return the release before all changes, changed by the ones so far and by more."""
@@ -513,9 +521,8 @@ class Release(MadeHere):
         changes = (*self.changes, *more)
         made = origin
         for change in changes:
-            if isinstance(change, Relevelling):
-                check_divided(made.row_map)
-            steps = tuple(map(change.apply_to_step, made.steps))
+            known = made.steps  # of the terms before a relevelling, as their receipts
+            steps = tuple(map(change.apply_to_step, known)) if isinstance(change, Redeclaration) else known
             made = replace(made, steps=steps, **change.apply(made))
             if len(set(made.term_names)) < len(made.terms):
                 raise ValueError("two terms would have one name")
