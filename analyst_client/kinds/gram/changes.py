@@ -14,7 +14,7 @@ from analyst_client.kinds.combinations import Combinations
 from analyst_client.kinds.gram.local import MadeHere
 from analyst_client.kinds.gram.quote import Noise
 from analyst_client.kinds.gram.recoding import Coding, factors_of, has_level, with_level
-from analyst_client.schema.columns import Column, DerivedColumn, Term, stored_columns, term_json
+from analyst_client.schema.columns import Column, DerivedColumn, Term, column_json, stored_columns, term_json
 from analyst_client.schema.wire import Fields, as_float
 from analyst_client.terms.expression import COLUMN, Expression, col
 
@@ -281,6 +281,7 @@ def statement_of(made: MadeHere) -> dict[str, Any]:
     """Return what came out of changes, as a file states it beside them: to be read, and to be held against them."""
     arrays = {"xtx": made.xtx, "xty": made.xty, "yty": made.yty}
     return {
+        "columns": [column_json(column) for column in made.columns],
         "terms": [term_json(term) for term in made.terms],
         "targets": [term_json(term) for term in made.targets],
         "noise": made.noise.sd,

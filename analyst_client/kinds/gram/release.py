@@ -43,7 +43,7 @@ from analyst_client.schema.wire import Fields, parse_json
 from analyst_client.terms.expression import Expression
 from analyst_client.terms.matching import match_features, name_of
 
-_COMPARED = ("features", "inner_columns", "noise", "combined", "posted", "lambda_min", "request", "receipt", "cost")
+_COMPARED = ("noise", "combined", "posted", "lambda_min", "request", "receipt", "cost")
 """What must be as the text gives it, beside the numbers."""
 
 

@@ -223,6 +223,23 @@ def test_analyses_of_a_relevelled_release_are_those_before() -> None:
     assert str(describe(made)) == str(describe(whole))
     one, other = (standardized_coefficients(release) for release in (made, whole))
     assert [row.value for row in one] == pytest.approx([row.value for row in other])
+    assert [row.pvalue for row in one] == pytest.approx([row.pvalue for row in other])
+
+
+def test_parts_of_a_relevelled_release_are_fitted_with_their_noise() -> None:
+    whole = released(rows_of())
+    fits = [OLS().fit(one, features=["age", "sex"]) for one in (whole, whole.relevel({"sex": "M"}))]
+    errors = [dict(zip(fit.param_names_, fit.std_errors_, strict=True)) for fit in fits]
+    assert errors[1]["age"] == pytest.approx(errors[0]["age"])
+    assert errors[1]["sex[F]"] == pytest.approx(errors[0]["sex[M]"])
+
+
+def test_the_smallest_eigenvalue_is_of_the_curators_terms_alone() -> None:
+    told, untold = (released(rows_of(), **given) for given in ({"lambda_min": 1e4}, {}))
+    assert AdaSSP().fit(told).lambda_min_ > 0.0
+    assert (
+        AdaSSP().fit(told.relevel({"sex": "M"})).lambda_min_ == AdaSSP().fit(untold.relevel({"sex": "M"})).lambda_min_
+    )
 
 
 # Several hospitals
@@ -302,10 +319,11 @@ def test_public_rows_are_coded_as_a_changed_release() -> None:
     }
 
 
-def test_public_rows_without_a_level_are_refused() -> None:
+@pytest.mark.parametrize("reference", ["F", "X"])
+def test_public_rows_without_a_level_are_refused(reference: str) -> None:
     public = Release.from_public(rows_of(2, 900, ("F", "M")), [AGE, replace(SEX, levels=("F", "M")), ILL], KAPPA)
     with pytest.raises(Exception, match="rows of every level"):
-        OLS().fit([two_sites()[0], public])
+        OLS().fit([two_sites()[0].relevel({"sex": reference}), public])
 
 
 # Saved, loaded, verified
@@ -340,6 +358,11 @@ def test_a_chain_of_changes_is_saved_loaded_and_verified(changed: Release, tmp_p
         assert one.as_released.noise == changed.original.noise
     assert main([str(file), "--key", FIRST.public_key]) == 0
     assert json.loads(file.read_text(encoding="utf-8"))["of"] == RELEASE_TEXT
+
+
+def test_a_release_and_what_it_was_changed_to_are_one_release(changed: Release) -> None:
+    with pytest.raises(ValueError, match="same release is in the list twice"):
+        OLS().fit([changed.convert({"kappa": -0.5}).select(), changed.relevel({"gender": "w"})])
 
 
 def test_no_change_is_the_release_itself() -> None:
@@ -377,6 +400,9 @@ def tampered(text: str, how: str) -> str:
         body["result"]["terms"][1]["scale"] = 200.0
     elif how == "noise":
         body["result"]["noise"] = {"xtx_diagonal": 0.1}
+    elif how == "reference name":
+        body["changes"][1]["levels"] = {"sex": {"M": "x"}}
+        body["changes"][2]["references"]["sex"] = "x"
     elif how == "beside":
         body["noise"] = {"xtx_diagonal": 0.1}
     elif how == "huge":
@@ -390,7 +416,20 @@ def tampered(text: str, how: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "how", ["unit", "reference", "dropped", "number", "scale", "noise", "beside", "huge", "original", "both"]
+    "how",
+    [
+        "unit",
+        "reference",
+        "dropped",
+        "number",
+        "scale",
+        "noise",
+        "beside",
+        "reference name",
+        "huge",
+        "original",
+        "both",
+    ],
 )
 def test_a_file_that_was_changed_is_refused(changed: Release, how: str, tmp_path: Path) -> None:
     text = tampered(changed.text, how)
@@ -506,3 +545,10 @@ def test_weights_by_length_are_said_to_be_those_of_the_old_reference() -> None:
     made = released(rows_of(), norm=1.2).relevel({"sex": "M"})
     assert any("under the curator's reference levels" in text for text in made.caveats)
     assert not any("reference levels" in text for text in released(rows_of()).relevel({"sex": "M"}).caveats)
+
+
+def test_a_target_that_took_part_in_the_weights_did_so_under_any_name() -> None:
+    part = released(rows_of(), norm=1.2).select(["age", "sex"], "ill")
+    assert part.weights_target
+    assert part.rename({"ill": "krank"}).weights_target
+    assert part.rename({"ill": "krank"}).select(["age"]).weights_target
