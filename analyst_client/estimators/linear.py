@@ -20,6 +20,7 @@ from analyst_client.inference.caveats import (
     agreement_warnings,
     bias_warnings,
     identification_warnings,
+    level_warnings,
     outside_warnings,
     posterior_warnings,
     warnings_of,
@@ -100,7 +101,8 @@ class LinearFit(Fit):
             hospitals = one.equations.hospitals or one.equations  # public rows may differ, and are anchored
             drawn = one.solution.posterior
             said = posterior_warnings(one, drawn) if isinstance(drawn, CoefficientDraws) else []
-            for text in said + agreement_warnings(hospitals) + bias_warnings(one.equations):
+            apart = agreement_warnings(hospitals) + level_warnings(one.equations)
+            for text in said + apart + bias_warnings(one.equations):
                 warn_caller(text, EstimationWarning)
 
     def _design(self, X: Any, clip: bool | None) -> FloatArray:

@@ -16,7 +16,7 @@ from analyst_client.estimators.linalg import invert_symmetric
 from analyst_client.estimators.linear import LinearFit
 from analyst_client.estimators.warn import warn_caller
 from analyst_client.inference.base import Bound, Points, Solved, TestResult
-from analyst_client.inference.caveats import agreement_warnings
+from analyst_client.inference.caveats import agreement_warnings, level_warnings
 from analyst_client.inference.equations import Equations
 from analyst_client.inference.heads import NOT_TOLD, head_of
 from analyst_client.inference.normal_index import NODE_WEIGHTS, NODES, crossing, offset_of, sigmoid
@@ -221,7 +221,7 @@ class LogisticRegression(GeneralizedFit):
                     f"the release does not tell the coefficients of {', '.join(unsure)} from 0 (p of the linear "
                     f"projection above {LINEAR_LEVEL:g}), however large their odds ratios look."
                 )
-        return (*found, *agreement_warnings(results.linear.equations))
+        return (*found, *agreement_warnings(results.linear.equations), *level_warnings(results.linear.equations))
 
     def _head(self, results: Any) -> list[tuple[str, str]]:
         if hasattr(self, "refined_"):
