@@ -136,6 +136,8 @@ class Fit(Estimator, ABC):
     terms_, targets_ : tuple of Term
     results_ : tuple of Results
         Inference, target by target.
+    fitted_on_ : Release, sequence of Release, or Refinement
+        As it was given to `fit`.
     """
 
     _link: ClassVar[str] = ""
@@ -152,6 +154,7 @@ class Fit(Estimator, ABC):
     targets_: tuple[Term, ...]
     row_map_: str | None
     results_: "tuple[Results, ...]"
+    fitted_on_: Refinement | Releases
     fitted_params_: dict[str, Any]
 
     def fit(
@@ -209,6 +212,7 @@ class Fit(Estimator, ABC):
             raise ValueError("a refinement is of one target and its features: fit(refinement) takes nothing else")
         else:
             self._fit_refinement(releases)
+        self.fitted_on_ = releases
         return self
 
     def _fit_releases(self, releases: Releases, target: str | None, features: Features, rows: Rows) -> None:

@@ -1,0 +1,309 @@
+"""Answer an R session: ``python -m analyst_client.r_adapter`` reads a request a line, and writes an answer a line.
+
+The R package ``curator`` (r/) starts it. Requests and answers are JSON. A request names its curator, and holds the texts
+of the releases that its fit was made on. So nothing is lost with this process, and a fit that R saved needs no other.
+"""
+
+import contextlib
+import io
+import json
+import math
+import os
+import re
+import signal
+import sys
+import tempfile
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, is_dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from analyst_client import estimators
+from analyst_client.analyses import ContingencyTable
+from analyst_client.client import CuratorClient
+from analyst_client.errors import CuratorError
+from analyst_client.estimators.base import Fit
+from analyst_client.estimators.refinement_fit import FITS
+from analyst_client.kinds.counts.axes import Axis
+from analyst_client.kinds.counts.release import CountsRelease
+from analyst_client.kinds.counts.request import CountsRequest
+from analyst_client.kinds.gram.release import Release
+from analyst_client.refinement.refinement import Refinement
+from analyst_client.schema.requests import choose_key
+from analyst_client.terms.python import read_condition
+from analyst_client.tutorial import recorded_client
+
+Options = dict[str, Any]
+Saved = type[Release] | type[Refinement] | type[CountsRelease]
+PUBLIC = ("name", "population", "description", "rows", "row_capacity", "adjacency")
+DECLARED = ("name", "type", "lower", "upper", "unit", "missing", "description")
+
+
+def call(text: str) -> str:
+    """Answer one request.
+
+    Parameters
+    ----------
+    text : str
+        JSON of an object: ``do`` names the act, ``with`` has its arguments.
+
+    Returns
+    -------
+    str
+        JSON of an object: ``value``, or ``error`` with its ``class``, ``message``, ``notes`` and ``fields``; and
+        ``warnings``. A number that is not finite is a text, such as ``"Inf"``.
+    """
+    answer: Options = {}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        try:
+            asked = json.loads(text)
+            answer["value"] = _ACTS[asked["do"]](**asked["with"])
+        except (Exception, KeyboardInterrupt) as error:  # R has it, with its class
+            answer["error"] = _describe(error)
+        said = [one for one in caught if issubclass(one.category, UserWarning)]
+        answer["warnings"] = [{"class": _classes(one.category), "message": str(one.message)} for one in said]
+    return json.dumps(_plain(answer), allow_nan=False)
+
+
+def _describe(error: BaseException) -> Options:
+    fields = dict(vars(error))
+    notes = fields.pop("__notes__", [])
+    return {"class": _classes(type(error)), "message": str(error), "notes": notes, "fields": fields}
+
+
+def _classes(kind: type[BaseException]) -> list[str]:
+    """Return the names of a class and its bases, up to those of Python's that have no own meaning."""
+    names = [one.__name__ for one in kind.__mro__ if one not in {BaseException, Exception, Warning, object}]
+    return [re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name.removesuffix("Error")).lower() for name in names]
+
+
+def _plain(value: Any) -> Any:
+    """Return what JSON has of a value."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Inf" if value > 0 else "-Inf"
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, Mapping):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, Sequence):
+        return [_plain(one) for one in value]
+    if hasattr(value, "text"):  # a release, which is not lost with the error that it came with
+        return value.text
+    return _plain(asdict(value)) if is_dataclass(value) and not isinstance(value, type) else str(value)
+
+
+@cache
+def _client(url: str | None, token: str | None, key: str | None, session: str) -> CuratorClient:
+    """Return a client; each recorded session is one of its own."""
+    del session
+    return recorded_client() if url is None else CuratorClient(url, token or "", key=key)
+
+
+def _open(curator: Options) -> CuratorClient:
+    return _client(curator.get("url"), curator.get("token"), curator.get("key"), curator.get("session", ""))
+
+
+def _datasets(curator: Options, data: str | None = None) -> Options:
+    """Describe datasets, or the columns of one."""
+    client = _open(curator)
+    if data is not None:
+        columns = client.dataset(data).columns
+        levels = {"levels": [", ".join(column.levels) for column in columns]}
+        return {name: [getattr(column, name, None) for column in columns] for name in DECLARED} | levels
+    found = client.datasets() if curator.get("url") else (client.dataset("flchain"),)
+    return {name: [getattr(one, name) for one in found] for name in PUBLIC}
+
+
+def _budget(curator: Options, data: str) -> Options:
+    found = _open(curator).budget(data)
+    amounts = {name: asdict(getattr(found, name)) for name in ("limit", "posted", "pending", "remaining")}
+    return {"text": str(found), "share_spent": found.share_spent, "population": found.population, **amounts}
+
+
+def _reservations(curator: Options, close: str | None = None) -> Options:
+    """List what is held, or give one back."""
+    client = _open(curator)
+    return {"text": str(client.reservations() if close is None else client.close_reservation(close))}
+
+
+def _said(options: Options) -> Options:
+    """Return what was said, by the names of the library."""
+    renamed = {"weights": "weight"}
+    return {renamed.get(name, name): value for name, value in options.items() if value is not None}
+
+
+def _quote(curator: Options, formula: str, data: str, options: Options) -> Options:
+    found = _ask(curator, formula, data, options)
+    return {"text": str(found), **asdict(found.cost), "affordable": found.affordable, "useless": found.useless}
+
+
+def _ask(curator: Options, formula: str, data: str, options: Options) -> Any:
+    """Return the quote of a model: the tutorial's recorded curator has releases alone."""
+    client, said = _open(curator), _said(options)
+    if not curator.get("url"):
+        return client.quote(data, formula, **_of_release(said))
+    return client.quote_refinement(data, formula, **said)
+
+
+def _buy(curator: Options, formula: str, data: str, options: Options, *, yes: bool, progress: bool) -> Fit:
+    """Return the fit of a model, and charge for it."""
+    client, said = _open(curator), _said(options)
+    if not yes:
+        sys.stderr.write(f"{_ask(curator, formula, data, options)}\n")
+    if not curator.get("url"):
+        return estimators.AdaSSP().fit(client.release(data, formula, **_of_release(said)))
+    made: Fit = getattr(estimators, FITS[said.get("family", "gaussian")])()
+    return made.fit(client.refine(data, formula, progress=progress, **said))
+
+
+def _of_release(said: Options) -> Options:
+    return {name: value for name, value in said.items() if name != "family"} | {"rows": "box"}
+
+
+def _fit(curator: Options, formula: str, data: str, options: Options, *, yes: bool, progress: bool) -> Options:
+    fit = _buy(curator, formula, data, options, yes=yes, progress=progress)
+    on: Any = fit.fitted_on_
+    kept = {"estimator": type(fit).__name__, "params": fit.get_params(), "text": _save(on)}
+    source = json.dumps(kept | {"order": None if isinstance(on, Refinement) else on.order})
+    return {"source": source} | _show(source)
+
+
+def _save(made: Any) -> str:
+    """Return the text of the file that a release or a refinement is saved as."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "saved.json"
+        made.save(path)
+        return path.read_text(encoding="utf-8")
+
+
+def _load(kind: Saved, text: str) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "saved.json"
+        path.write_text(text, encoding="utf-8")
+        return kind.load(path)
+
+
+@lru_cache(maxsize=64)
+def _read(source: str) -> Fit:
+    """Return a fit of what R kept of it; what it warns of was said when it was bought."""
+    kept = json.loads(source)
+    order, text = kept["order"], kept["text"]
+    made = _load(Refinement, text) if order is None else _load(Release, text).in_order(order)
+    if kept["estimator"] not in estimators.__all__:
+        raise ValueError("what was kept of this fit names no estimator")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit: Fit = getattr(estimators, kept["estimator"])(**kept["params"]).fit(made)
+    return fit
+
+
+def _show(source: str, level: float = 0.95) -> Options:
+    """Return all that a fit tells at a level, as plain values."""
+    fit = _read(source)
+    told = {"terms": fit.param_names_, "coefficients": fit.params_, "vcov": _or_none(fit.cov_params)}
+    told |= {"target": fit.target_names_[0], "columns": fit.feature_names_in_, "caveats": fit.caveats(level)}
+    told |= {"summary": str(fit.summary(level)), "tidy": fit.tidy(level).to_dict("list")}
+    return told | {"glance": fit.glance(level).to_dict("list")}
+
+
+def _or_none(read: Any) -> Any:
+    """Return what a fit tells, or None where it has only points."""
+    with contextlib.suppress(CuratorError):
+        return read()
+    return None
+
+
+def _intervals(source: str, level: float, *, simultaneous: bool = False) -> Any:
+    return _read(source).conf_int(level, simultaneous=simultaneous)
+
+
+def _anova(source: str) -> Options:
+    found = _read(source).anova()
+    tests = [row.test for row in found.rows]
+    columns = {"df": "constraints", "residual_df": "dof", "statistic": "statistic", "p_value": "pvalue"}
+    told = {name: [getattr(test, member) for test in tests] for name, member in columns.items()}
+    return {"title": found.title, "terms": [row.source for row in found.rows], **told}
+
+
+def _predict(source: str, rows: Options, scale: str, interval: str, level: float) -> Any:
+    """Return predictions, with intervals where one is asked for."""
+    fit: Any = _read(source)
+    is_binary = hasattr(fit, "predict_proba")
+    if interval != "none":
+        if not hasattr(fit, "predict_interval"):
+            raise ValueError(f"a {type(fit).__name__} has predictions, and no intervals of them: interval = 'none'")
+        ends = fit.predict_interval(rows, level, mean=interval == "confidence")
+        return np.column_stack([fit.predict(rows, clip=True), ends])
+    if scale == "link" and is_binary:
+        return fit.decision_function(rows)
+    if is_binary:
+        return fit.predict_proba(rows)[:, 1]
+    return np.log(fit.predict(rows)) if scale == "link" and hasattr(fit, "dispersion_") else fit.predict(rows)
+
+
+def _counts(curator: Options, data: str, axes: list[Options], options: Options, key: str) -> Options:
+    table = [Axis(read_condition(axis["column"]), axis.get("edges")) for axis in axes]
+    release = _open(curator).release(data, CountsRequest([table], **_said(options)), idempotency_key=key)
+    source = _save(release)
+    return {"source": source} | _table(source)
+
+
+def _table(source: str, level: float = 0.95) -> Options:
+    """Return the table of a release of counts, in the order of R: the first axis runs fastest."""
+    release = _load(CountsRelease, source)
+    (counts,) = release.tables
+    ends = counts.interval(level)
+    told = {"labels": {axis.name: axis.labels for axis in counts.axes}, "text": str(release)}
+    columns = {"count": counts.values, "sd": counts.sd * np.ones(counts.shape)}
+    columns |= {"conf_low": ends[..., 0], "conf_high": ends[..., 1]}
+    return told | {name: values.ravel(order="F") for name, values in columns.items()}
+
+
+def _independence(source: str) -> Options:
+    found = ContingencyTable.from_counts(_load(CountsRelease, source).tables[0]).independence_test()
+    return {"text": str(found), "statistic": found.statistic, "parameter": found.dof, "p_value": found.pvalue}
+
+
+_ACTS: Mapping[str, Any] = {
+    "datasets": _datasets, "budget": _budget, "reservations": _reservations, "key": lambda: choose_key(None),
+    "quote": _quote, "fit": _fit, "show": _show, "intervals": _intervals, "anova": _anova, "predict": _predict,
+    "counts": _counts, "table": _table, "independence": _independence,
+}  # fmt: skip
+
+
+class _Terminal(io.TextIOWrapper):
+    """R's own error stream at the end of a pipe: R shows progress as it comes."""
+
+    def isatty(self) -> bool:
+        """Return True, so that progress is written."""
+        return True
+
+
+def main() -> None:
+    """Answer requests until there are no more. An interruption ends the request that is worked on, and nothing else."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    requests = os.fdopen(os.dup(0), encoding="utf-8")
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # whatever else is printed is no answer
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    sys.stdout = sys.stderr = _Terminal(os.fdopen(os.dup(2), "wb"), encoding="utf-8", write_through=True)
+    for request in requests:
+        try:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            answer = call(request)
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        except KeyboardInterrupt as late:  # beside the work itself: what was charged is stored
+            answer = json.dumps({"error": _describe(late), "warnings": []})
+        answers.write(answer + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()
