@@ -25,7 +25,7 @@ import numpy as np
 from analyst_client import estimators
 from analyst_client.analyses import ContingencyTable
 from analyst_client.client import CuratorClient
-from analyst_client.errors import CuratorError
+from analyst_client.errors import CuratorError, EstimationError
 from analyst_client.estimators.base import Fit
 from analyst_client.estimators.refinement_fit import FITS
 from analyst_client.kinds.counts.axes import Axis
@@ -39,8 +39,9 @@ from analyst_client.tutorial import recorded_client
 
 Options = dict[str, Any]
 Saved = type[Release] | type[Refinement] | type[CountsRelease]
-PUBLIC = ("name", "population", "description", "rows", "row_capacity", "adjacency")
+DESCRIBED = ("name", "population", "description", "rows", "row_capacity", "adjacency")
 DECLARED = ("name", "type", "lower", "upper", "unit", "missing", "description")
+ACCOUNT = ("population", "share_spent", "limit", "posted", "pending", "remaining")
 
 
 def call(text: str) -> str:
@@ -62,7 +63,10 @@ def call(text: str) -> str:
         warnings.simplefilter("always", UserWarning)
         try:
             asked = json.loads(text)
-            answer["value"] = _ACTS[asked["do"]](**asked["with"])
+            given = asked["with"]
+            if "curator" in given:
+                given["client"] = _client(**given.pop("curator"))
+            answer["value"] = _ACTS[asked["do"]](**given)
         except (Exception, KeyboardInterrupt) as error:  # R has it, with its class
             answer["error"] = _describe(error)
         said = [one for one in caught if issubclass(one.category, UserWarning)]
@@ -71,9 +75,10 @@ def call(text: str) -> str:
 
 
 def _describe(error: BaseException) -> Options:
-    fields = dict(vars(error))
-    notes = fields.pop("__notes__", [])
-    return {"class": _classes(type(error)), "message": str(error), "notes": notes, "fields": fields}
+    is_own = isinstance(error, CuratorError | ValueError | KeyboardInterrupt)
+    fields = {name: value for name, value in vars(error).items() if isinstance(error, CuratorError) and name[0] != "_"}
+    said = str(error) if is_own else f"{type(error).__name__}: {error}"
+    return {"class": _classes(type(error)), "message": said, "notes": getattr(error, "__notes__", []), "fields": fields}
 
 
 def _classes(kind: type[BaseException]) -> list[str]:
@@ -101,103 +106,94 @@ def _plain(value: Any) -> Any:
 
 @cache
 def _client(url: str | None, token: str | None, key: str | None, session: str) -> CuratorClient:
-    """Return a client; each recorded session is one of its own."""
+    """Return the client of an R session's curator: without an address that of the tutorial, each begun anew."""
     del session
     return recorded_client() if url is None else CuratorClient(url, token or "", key=key)
 
 
-def _open(curator: Options) -> CuratorClient:
-    return _client(curator.get("url"), curator.get("token"), curator.get("key"), curator.get("session", ""))
-
-
-def _datasets(curator: Options, data: str | None = None) -> Options:
+def _datasets(client: CuratorClient, data: str | None = None) -> Options:
     """Describe datasets, or the columns of one."""
-    client = _open(curator)
-    if data is not None:
-        columns = client.dataset(data).columns
-        levels = {"levels": [", ".join(column.levels) for column in columns]}
-        return {name: [getattr(column, name, None) for column in columns] for name in DECLARED} | levels
-    found = client.datasets() if curator.get("url") else (client.dataset("flchain"),)
-    return {name: [getattr(one, name) for one in found] for name in PUBLIC}
+    if data is None:
+        return {name: [getattr(one, name) for one in client.datasets()] for name in DESCRIBED}
+    columns = client.dataset(data).columns
+    told = {name: [getattr(column, name) for column in columns] for name in DECLARED}
+    return told | {"levels": [", ".join(column.levels) for column in columns]}
 
 
-def _budget(curator: Options, data: str) -> Options:
-    found = _open(curator).budget(data)
-    amounts = {name: asdict(getattr(found, name)) for name in ("limit", "posted", "pending", "remaining")}
-    return {"text": str(found), "share_spent": found.share_spent, "population": found.population, **amounts}
+def _budget(client: CuratorClient, data: str) -> Options:
+    found = client.budget(data)
+    return {"text": str(found)} | {name: getattr(found, name) for name in ACCOUNT}
 
 
-def _reservations(curator: Options, close: str | None = None) -> Options:
+def _reservations(client: CuratorClient, close: str | None = None) -> Options:
     """List what is held, or give one back."""
-    client = _open(curator)
     return {"text": str(client.reservations() if close is None else client.close_reservation(close))}
 
 
-def _said(options: Options) -> Options:
-    """Return what was said, by the names of the library."""
-    renamed = {"weights": "weight"}
-    return {renamed.get(name, name): value for name, value in options.items() if value is not None}
+def _said(client: CuratorClient, data: str, options: Options) -> Options:
+    """Return what was said, by the names of the library; beside ε the δ of the budget, where none was."""
+    said = {name: value for name, value in options.items() if value is not None}
+    if "weights" in said:
+        said["weight"] = said.pop("weights")
+    if "offset" in said:
+        said["offset"] = read_condition(said["offset"])
+    if "epsilon" in said and said.get("mechanism") != "laplace":
+        said["delta"] = said.get("delta") or client.budget(data).delta
+    return said
 
 
-def _quote(curator: Options, formula: str, data: str, options: Options) -> Options:
-    found = _ask(curator, formula, data, options)
-    return {"text": str(found), **asdict(found.cost), "affordable": found.affordable, "useless": found.useless}
+def _quote(client: CuratorClient, formula: str, data: str, options: Options) -> Options:
+    said = _said(client, data, options)
+    found: Any = (client.quote if "rows" in said else client.quote_refinement)(data, formula, **said)
+    return {"text": str(found), "affordable": found.affordable, "useless": found.useless, **asdict(found.cost)}
 
 
-def _ask(curator: Options, formula: str, data: str, options: Options) -> Any:
-    """Return the quote of a model: the tutorial's recorded curator has releases alone."""
-    client, said = _open(curator), _said(options)
-    if not curator.get("url"):
-        return client.quote(data, formula, **_of_release(said))
-    return client.quote_refinement(data, formula, **said)
-
-
-def _buy(curator: Options, formula: str, data: str, options: Options, *, yes: bool, progress: bool) -> Fit:
-    """Return the fit of a model, and charge for it."""
-    client, said = _open(curator), _said(options)
+def _buy(client: CuratorClient, formula: str, data: str, options: Options, *, yes: bool, progress: bool) -> Fit:
+    """Charge for a model, and return its fit: of one release where a row map is said, else of a refinement."""
     if not yes:
-        sys.stderr.write(f"{_ask(curator, formula, data, options)}\n")
-    if not curator.get("url"):
-        return estimators.AdaSSP().fit(client.release(data, formula, **_of_release(said)))
+        sys.stderr.write(_quote(client, formula, data, options)["text"] + "\n")
+    said = _said(client, data, options)
+    if "rows" in said:
+        return estimators.AdaSSP().fit(client.release(data, formula, **said))
     made: Fit = getattr(estimators, FITS[said.get("family", "gaussian")])()
     return made.fit(client.refine(data, formula, progress=progress, **said))
 
 
-def _of_release(said: Options) -> Options:
-    return {name: value for name, value in said.items() if name != "family"} | {"rows": "box"}
-
-
-def _fit(curator: Options, formula: str, data: str, options: Options, *, yes: bool, progress: bool) -> Options:
-    fit = _buy(curator, formula, data, options, yes=yes, progress=progress)
-    on: Any = fit.fitted_on_
-    kept = {"estimator": type(fit).__name__, "params": fit.get_params(), "text": _save(on)}
-    source = json.dumps(kept | {"order": None if isinstance(on, Refinement) else on.order})
+def _fit(client: CuratorClient, formula: str, data: str, options: Options, *, yes: bool, progress: bool) -> Options:
+    fit = _buy(client, formula, data, options, yes=yes, progress=progress)
+    source = json.dumps({"estimator": type(fit).__name__, "params": fit.get_params()} | _keep(fit.fitted_on_))
     return {"source": source} | _show(source)
 
 
-def _save(made: Any) -> str:
-    """Return the text of the file that a release or a refinement is saved as."""
+def _refit(source: str, estimator: str, params: Options) -> Options:
+    """Return another fit of the same releases, which costs nothing."""
+    other = json.dumps(json.loads(source) | {"estimator": estimator, "params": params})
+    return {"source": other} | _show(other)
+
+
+def _keep(made: Any) -> Options:
+    """Return the text of the file that a release or a refinement is saved as, and the order that was asked."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "saved.json"
         made.save(path)
-        return path.read_text(encoding="utf-8")
+        return {"text": path.read_text(encoding="utf-8"), "order": getattr(made, "order", None)}
 
 
-def _load(kind: Saved, text: str) -> Any:
+def _load(kind: Saved, kept: Options) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "saved.json"
-        path.write_text(text, encoding="utf-8")
-        return kind.load(path)
+        path.write_text(kept["text"], encoding="utf-8")
+        made: Any = kind.load(path)
+    return made if kept["order"] is None else made.in_order(kept["order"])
 
 
 @lru_cache(maxsize=64)
 def _read(source: str) -> Fit:
     """Return a fit of what R kept of it; what it warns of was said when it was bought."""
     kept = json.loads(source)
-    order, text = kept["order"], kept["text"]
-    made = _load(Refinement, text) if order is None else _load(Release, text).in_order(order)
+    made = _load(Refinement if kept["order"] is None else Release, kept)
     if kept["estimator"] not in estimators.__all__:
-        raise ValueError("what was kept of this fit names no estimator")
+        raise ValueError(f"there is no estimator {kept['estimator']!r}; there are {', '.join(estimators.__all__)}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fit: Fit = getattr(estimators, kept["estimator"])(**kept["params"]).fit(made)
@@ -205,19 +201,14 @@ def _read(source: str) -> Fit:
 
 
 def _show(source: str, level: float = 0.95) -> Options:
-    """Return all that a fit tells at a level, as plain values."""
+    """Return all that a fit tells at a level, as plain values; of points alone neither errors nor tests."""
     fit = _read(source)
-    told = {"terms": fit.param_names_, "coefficients": fit.params_, "vcov": _or_none(fit.cov_params)}
-    told |= {"target": fit.target_names_[0], "columns": fit.feature_names_in_, "caveats": fit.caveats(level)}
-    told |= {"summary": str(fit.summary(level)), "tidy": fit.tidy(level).to_dict("list")}
-    return told | {"glance": fit.glance(level).to_dict("list")}
-
-
-def _or_none(read: Any) -> Any:
-    """Return what a fit tells, or None where it has only points."""
-    with contextlib.suppress(CuratorError):
-        return read()
-    return None
+    told = {"terms": fit.param_names_, "coefficients": fit.params_, "columns": fit.feature_names_in_}
+    told |= {"target": fit.target_names_[0], "summary": str(fit.summary(level))}
+    with contextlib.suppress(EstimationError):
+        told |= {"caveats": fit.caveats(level), "vcov": fit.cov_params()}
+        told |= {"tidy": fit.tidy(level).to_dict("list"), "glance": fit.glance(level).to_dict("list")}
+    return told
 
 
 def _intervals(source: str, level: float, *, simultaneous: bool = False) -> Any:
@@ -232,32 +223,31 @@ def _anova(source: str) -> Options:
     return {"title": found.title, "terms": [row.source for row in found.rows], **told}
 
 
-def _predict(source: str, rows: Options, scale: str, interval: str, level: float) -> Any:
+def _predict(source: str, rows: Options, scale: str, interval: str, level: float, clip: bool | None) -> Any:
     """Return predictions, with intervals where one is asked for."""
     fit: Any = _read(source)
     is_binary = hasattr(fit, "predict_proba")
     if interval != "none":
         if not hasattr(fit, "predict_interval"):
             raise ValueError(f"a {type(fit).__name__} has predictions, and no intervals of them: interval = 'none'")
-        ends = fit.predict_interval(rows, level, mean=interval == "confidence")
-        return np.column_stack([fit.predict(rows, clip=True), ends])
-    if scale == "link" and is_binary:
-        return fit.decision_function(rows)
+        ends = fit.predict_interval(rows, level, mean=interval == "confidence", clip=clip)
+        return np.column_stack([fit.predict(rows, clip=clip is not False), ends])
     if is_binary:
-        return fit.predict_proba(rows)[:, 1]
-    return np.log(fit.predict(rows)) if scale == "link" and hasattr(fit, "dispersion_") else fit.predict(rows)
+        return fit.decision_function(rows, clip) if scale == "link" else fit.predict_proba(rows, clip)[:, 1]
+    found = fit.predict(rows, clip)
+    return np.log(found) if scale == "link" and hasattr(fit, "dispersion_") else found
 
 
-def _counts(curator: Options, data: str, axes: list[Options], options: Options, key: str) -> Options:
+def _counts(client: CuratorClient, data: str, axes: list[Options], options: Options, key: str) -> Options:
     table = [Axis(read_condition(axis["column"]), axis.get("edges")) for axis in axes]
-    release = _open(curator).release(data, CountsRequest([table], **_said(options)), idempotency_key=key)
-    source = _save(release)
+    request = CountsRequest([table], **_said(client, data, options))
+    source = json.dumps(_keep(client.release(data, request, idempotency_key=key)))
     return {"source": source} | _table(source)
 
 
 def _table(source: str, level: float = 0.95) -> Options:
     """Return the table of a release of counts, in the order of R: the first axis runs fastest."""
-    release = _load(CountsRelease, source)
+    release = _load(CountsRelease, json.loads(source))
     (counts,) = release.tables
     ends = counts.interval(level)
     told = {"labels": {axis.name: axis.labels for axis in counts.axes}, "text": str(release)}
@@ -267,14 +257,14 @@ def _table(source: str, level: float = 0.95) -> Options:
 
 
 def _independence(source: str) -> Options:
-    found = ContingencyTable.from_counts(_load(CountsRelease, source).tables[0]).independence_test()
+    found = ContingencyTable.from_counts(_load(CountsRelease, json.loads(source)).tables[0]).independence_test()
     return {"text": str(found), "statistic": found.statistic, "parameter": found.dof, "p_value": found.pvalue}
 
 
 _ACTS: Mapping[str, Any] = {
     "datasets": _datasets, "budget": _budget, "reservations": _reservations, "key": lambda: choose_key(None),
-    "quote": _quote, "fit": _fit, "show": _show, "intervals": _intervals, "anova": _anova, "predict": _predict,
-    "counts": _counts, "table": _table, "independence": _independence,
+    "quote": _quote, "fit": _fit, "refit": _refit, "show": _show, "intervals": _intervals, "anova": _anova,
+    "predict": _predict, "counts": _counts, "table": _table, "independence": _independence,
 }  # fmt: skip
 
 
@@ -293,7 +283,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever else is printed is no answer
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    sys.stdout = sys.stderr = _Terminal(os.fdopen(os.dup(2), "wb"), encoding="utf-8", write_through=True)
+    sys.stdout = sys.stderr = _Terminal(os.fdopen(os.dup(2), "wb", buffering=0), encoding="utf-8", write_through=True)
     for request in requests:
         try:
             signal.signal(signal.SIGINT, signal.default_int_handler)

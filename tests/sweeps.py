@@ -99,6 +99,17 @@ SWEEPS = {
             "locks",
         ),
     ),
+    "package": Sweep(
+        "The R package, with the library that it runs: R CMD check, and its fits and tables beside those of the library.",
+        (
+            "Makefile",
+            "analyst_client/client.py",
+            "analyst_client/estimators",
+            "analyst_client/r_adapter.py",
+            "analyst_client/tutorial",
+            "r",
+        ),
+    ),
 }
 
 
