@@ -1,7 +1,7 @@
 """Answer an R session: ``python -m analyst_client.r_adapter`` reads a request a line, and writes an answer a line.
 
-The R package ``curator`` (r/) starts it. Requests and answers are JSON. A request names its curator, and holds the texts
-of the releases that its fit was made on. So nothing is lost with this process, and a fit that R saved needs no other.
+The R package ``curator`` (r/) starts it. Requests and answers are JSON. A request names its curator, and holds the
+texts of the releases that its fit was made on. So nothing is lost with this process.
 """
 
 import contextlib
@@ -28,11 +28,9 @@ from analyst_client.client import CuratorClient
 from analyst_client.errors import CuratorError, EstimationError
 from analyst_client.estimators.base import Fit
 from analyst_client.estimators.refinement_fit import FITS
-from analyst_client.kinds.counts.axes import Axis
-from analyst_client.kinds.counts.release import CountsRelease
-from analyst_client.kinds.counts.request import CountsRequest
-from analyst_client.kinds.gram.release import Release
-from analyst_client.refinement.refinement import Refinement
+from analyst_client.exports import public_names
+from analyst_client.kinds import Axis, CountsRelease, CountsRequest, Release
+from analyst_client.refinement import Refinement
 from analyst_client.schema.requests import choose_key
 from analyst_client.terms.python import read_condition
 from analyst_client.tutorial import recorded_client
@@ -41,6 +39,7 @@ Options = dict[str, Any]
 Saved = type[Release] | type[Refinement] | type[CountsRelease]
 DESCRIBED = ("name", "population", "description", "rows", "row_capacity", "adjacency")
 DECLARED = ("name", "type", "lower", "upper", "unit", "missing", "description")
+ESTIMATORS = [name for name in public_names("analyst_client.estimators") if name[0].isupper()]
 ACCOUNT = ("population", "share_spent", "limit", "posted", "pending", "remaining")
 
 
@@ -144,6 +143,7 @@ def _said(client: CuratorClient, data: str, options: Options) -> Options:
 
 def _quote(client: CuratorClient, formula: str, data: str, options: Options) -> Options:
     said = _said(client, data, options)
+    said.pop("even_so", None)  # a quote says why
     found: Any = (client.quote if "rows" in said else client.quote_refinement)(data, formula, **said)
     return {"text": str(found), "affordable": found.affordable, "useless": found.useless, **asdict(found.cost)}
 
@@ -192,8 +192,8 @@ def _read(source: str) -> Fit:
     """Return a fit of what R kept of it; what it warns of was said when it was bought."""
     kept = json.loads(source)
     made = _load(Refinement if kept["order"] is None else Release, kept)
-    if kept["estimator"] not in estimators.__all__:
-        raise ValueError(f"there is no estimator {kept['estimator']!r}; there are {', '.join(estimators.__all__)}")
+    if kept["estimator"] not in ESTIMATORS:
+        raise ValueError(f"there is no estimator {kept['estimator']!r}; there are {', '.join(ESTIMATORS)}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fit: Fit = getattr(estimators, kept["estimator"])(**kept["params"]).fit(made)
@@ -203,7 +203,7 @@ def _read(source: str) -> Fit:
 def _show(source: str, level: float = 0.95) -> Options:
     """Return all that a fit tells at a level, as plain values; of points alone neither errors nor tests."""
     fit = _read(source)
-    told = {"terms": fit.param_names_, "coefficients": fit.params_, "columns": fit.feature_names_in_}
+    told: Options = {"terms": fit.param_names_, "coefficients": fit.params_, "columns": fit.feature_names_in_}
     told |= {"target": fit.target_names_[0], "summary": str(fit.summary(level))}
     with contextlib.suppress(EstimationError):
         told |= {"caveats": fit.caveats(level), "vcov": fit.cov_params()}

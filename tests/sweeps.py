@@ -86,7 +86,7 @@ SWEEPS = {
     ),
     "machines": Sweep(
         "The product stands on machinery of others: a bare Debian under systemd, Chromium, nginx and Caddy, an OpenID "
-        "provider, a validator of RO-Crates, R and curl.",
+        "provider, a validator of RO-Crates, and curl.",
         (
             "Dockerfile",
             "Makefile",

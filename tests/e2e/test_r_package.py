@@ -109,7 +109,7 @@ def spent(clinic: Clinic) -> int:
     ("script", "formula", "options", "estimator"),
     [
         (
-            'curator_lm(marker ~ I(age / 10) + relevel(ward, ref = "b"), hospital, "clinic", where = ~ age > 30, PRICE)',
+            "curator_lm(marker ~ I(age / 10) + relevel(ward, 'b'), hospital, 'clinic', where = ~ age > 30, PRICE)",
             "marker ~ I(age / 10) + C(ward, Treatment('b'))",
             {"where": "age > 30"},
             RefinedRegression(),
@@ -135,8 +135,8 @@ def test_a_fit_is_that_of_the_library_and_charged_once(
     before = spent(clinic)
     found = clinic.run(
         f"fit <- {script.replace('PRICE', f'mu = 4, expected_rows = {COUNT}')}\n"
-        """show(coef = unname(coef(fit)), ci = unname(confint(fit, level = 0.9)), names = names(coef(fit)), glm = tidy(fit),
-        se = unname(sqrt(diag(vcov(fit)))), predicted = unname(predict(fit, rows)), n = nobs(fit))"""
+        """show(coef = unname(coef(fit)), ci = unname(confint(fit, level = 0.9)), names = names(coef(fit)),
+        tidy = tidy(fit)$estimate, se = unname(sqrt(diag(vcov(fit)))), predicted = unname(predict(fit, rows)))"""
     )
     charged = spent(clinic) - before
     assert charged == pytest.approx(16e12, rel=1e-4)
@@ -159,13 +159,13 @@ def test_a_fit_is_that_of_the_library_and_charged_once(
 def test_a_table_is_that_of_the_library_and_its_key_pays_once(clinic: Clinic) -> None:
     before = spent(clinic)
     script = """
-    counted <- function() curator_counts(~ ward + cut(age, c(20, 50, 100)) + I(ill), hospital, "clinic", mu = 2, key = "a-key-of-one-call")
-    table <- counted()
-    again <- counted()
+    model <- ~ ward + cut(age, c(20, 50, 100)) + I(ill)
+    table <- curator_counts(model, hospital, "clinic", mu = 2, key = "a-key-of-one-call")
+    again <- curator_counts(model, hospital, "clinic", mu = 2, key = "a-key-of-one-call")
     frame <- as.data.frame(table)
     two <- curator_counts(~ ward + ill, hospital, "clinic", mu = 1)
-    show(same = identical(table, again), shape = dim(table), first = frame[2, ], total = sum(frame$count), value = table["b", 1, 1],
-      p = summary(two)$p_value)"""
+    show(same = identical(table, again), shape = dim(table), first = frame[2, ], total = sum(frame$count),
+      value = table["b", 1, 1], p = summary(two)$p_value)"""
     found = clinic.run(script)
     assert found["same"]
     assert spent(clinic) - before == pytest.approx(4e12, rel=1e-4)  # and a margin of what was bought costs nothing
@@ -208,6 +208,23 @@ def test_the_budget_of_a_served_curator_and_what_it_refuses(clinic: Clinic) -> N
     assert found["limit"] == pytest.approx(20.0)
     assert found["refused"][:2] == ["curator_budget_exceeded", "curator_error"]
     assert "curator_dataset_not_found" in found["missing"]
+
+
+def test_price_and_progress_are_shown_and_a_fit_of_points_says_why(clinic: Clinic) -> None:
+    done = clinic.start(
+        f"""fit <- curator_lm(marker ~ ward, hospital, "clinic", mu = 0.01, expected_rows = {COUNT}, even_so = TRUE,
+          progress = TRUE)
+        said <- tryCatch(confint(fit), error = identity)
+        show(names = names(coef(fit)), class = class(said), text = capture.output(print(summary(fit))))"""
+    )
+    out, error = done.communicate(timeout=scaled(120))
+    assert done.returncode == 0, error
+    assert "of the budget" in error
+    assert "refining marker: step 1" in error
+    found = json.loads(out)
+    assert found["names"] == "(Intercept)"
+    assert found["class"][0] == "curator_estimation"
+    assert any("Warning" in line for line in found["text"])
 
 
 @pytest.mark.parametrize("ended", ["curator_interrupted", "curator_process_ended"])
