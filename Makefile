@@ -119,13 +119,13 @@ lock: $(VENV)/.installed ## write the lock files anew: names, versions, hashes, 
 	$(LOCK) --extra traces --extra docs --extra dev --extra plots --extra formula $(PROJECTS) -o locks/dev.lock
 	$(LOCK) -c locks/dev.lock --extra plots $(PROJECTS) locks/build.in -o locks/demo.lock
 	$(LOCK) -c locks/dev.lock pyproject.toml locks/build.in -o locks/server.lock
-	$(LOCK) -c locks/dev.lock analyst_client/pyproject.toml -o locks/client.lock
+	$(LOCK) -c locks/dev.lock --extra formula analyst_client/pyproject.toml -o locks/client.lock
 	$(LOCK) -c locks/dev.lock --all-extras $(PROJECTS) -o locks/spark.lock
 	$(LOCK) locks/crate.in -o locks/crate.lock
 
 wheelhouse: $(VENV)/.installed ## every wheel of server and client, a script that installs them offline, and deploy/
 	rm -rf $(WHEELHOUSE)
-	$(BIN)/python -m pip download $(QUIET) --require-hashes --only-binary :all: --requirement locks/server.lock --dest $(WHEELHOUSE)
+	$(BIN)/python -m pip download $(QUIET) --require-hashes --only-binary :all: --requirement locks/server.lock --requirement locks/client.lock --dest $(WHEELHOUSE)
 	$(BIN)/python -m hatchling build --target wheel --directory $(WHEELHOUSE)
 	cd analyst_client && $(abspath $(BIN))/python -m hatchling build --target wheel --directory $(abspath $(WHEELHOUSE))
 	cp -R locks/server.lock locks/client.lock deploy deploy/install-offline $(WHEELHOUSE)

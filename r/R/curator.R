@@ -15,7 +15,9 @@ new_curator <- function(url, key, token) {
 
 # A curator as a request names it.
 named <- function(curator) {
-  if (!inherits(curator, "curator")) fail("value", "the second argument is a curator: curator(url), or curator_recorded()")
+  if (!inherits(curator, "curator")) {
+    fail("value", "this is no curator: curator(url) is one, and curator_recorded()")
+  }
   held <- session[[paste0("token.", curator$session)]]
   token <- if (!is.null(curator$url)) if (is.null(held)) Sys.getenv("CURATOR_TOKEN") else held
   list(url = curator$url, key = curator$key, session = curator$session, token = token)

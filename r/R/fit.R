@@ -23,7 +23,8 @@ curator_quote <- function(formula, curator, data, family = stats::gaussian, ...)
 }
 
 quote_of <- function(asked, curator, data) {
-  ask("quote", curator = named(curator), formula = asked$text, data = data, options = options_at(curator, asked$options))
+  options <- options_at(curator, asked$options)
+  ask("quote", curator = named(curator), formula = asked$text, data = data, options = options)
 }
 
 # The tutorial's curator has answers of one release alone.
@@ -94,7 +95,7 @@ new_fit <- function(told, asked) {
 print.curator_fit <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   cat("\nCall:\n", paste(deparse(x$call), collapse = "\n"), "\n\nCoefficients:\n", sep = "")
   print.default(format(x$coefficients, digits = digits), print.gap = 2L, quote = FALSE)
-  if (length(x$caveats)) cat("", paste("Warning:", in_r(x$caveats)), sep = "\n")
+  if (length(x$caveats)) cat("", strwrap(paste("Warning:", in_r(x$caveats))), sep = "\n")
   invisible(x)
 }
 
@@ -144,7 +145,7 @@ confint.curator_fit <- function(object, parm, level = 0.95, simultaneous = FALSE
   ends <- ask("intervals", source = object$source, level = level, simultaneous = simultaneous)
   tails <- c(1 - level, 1 + level) / 2
   heads <- paste(format(100 * tails, trim = TRUE, digits = 3), "%")
-  found <- matrix(num(unlist(ends, recursive = FALSE)), ncol = 2, byrow = TRUE, dimnames = list(names(object$coefficients), heads))
+  found <- as_rows(ends, list(names(object$coefficients), heads))
   if (missing(parm)) found else found[parm, , drop = FALSE]
 }
 
@@ -156,11 +157,11 @@ predict.curator_fit <- function(object, newdata, type = c("response", "link"),
   rows <- lapply(newdata[object$columns], function(column) I(if (is.numeric(column)) column else as.character(column)))
   interval <- match.arg(interval)
   found <- ask(
-    "predict", source = object$source, rows = rows, scale = match.arg(type), interval = interval, level = level, clip = clip
+    "predict", source = object$source, rows = rows, scale = match.arg(type), interval = interval, level = level,
+    clip = clip
   )
   if (interval == "none") return(stats::setNames(num(found), row.names(newdata)))
-  heads <- list(row.names(newdata), c("fit", "lwr", "upr"))
-  matrix(num(unlist(found, recursive = FALSE)), ncol = 3, byrow = TRUE, dimnames = heads)
+  as_rows(found, list(row.names(newdata), c("fit", "lwr", "upr")))
 }
 
 anova.curator_fit <- function(object, ...) {
@@ -172,7 +173,8 @@ anova.curator_fit <- function(object, ...) {
   structure(table, heading = heading, class = c("anova", "data.frame"))
 }
 
-plot.curator_fit <- function(x, level = 0.95, xlab = "coefficient, with its interval", main = deparse1(x$formula), ...) {
+plot.curator_fit <- function(x, level = 0.95, xlab = "coefficient, with its interval", main = deparse1(x$formula),
+                             ...) {
   ends <- confint.curator_fit(x, level = level)
   slopes <- row.names(ends) != "(Intercept)"
   ends <- ends[slopes, , drop = FALSE]
@@ -183,7 +185,8 @@ plot.curator_fit <- function(x, level = 0.95, xlab = "coefficient, with its inte
   at <- rev(seq_along(points))
   margins <- graphics::par(mar = c(5, 1 + max(nchar(names(points))) * 0.6, 4, 2))
   on.exit(graphics::par(margins))
-  graphics::plot(points, at, xlim = wide, ylim = c(0.5, length(at) + 0.5), yaxt = "n", ylab = "", xlab = xlab, main = main, pch = 19, ...)
+  high <- c(0.5, length(at) + 0.5)
+  graphics::plot(points, at, xlim = wide, ylim = high, yaxt = "n", ylab = "", xlab = xlab, main = main, pch = 19, ...)
   graphics::axis(2, at, names(points), las = 1)
   graphics::abline(v = 0, lty = 3)
   graphics::segments(pmax(ends[, 1], wide[1]), at, pmin(ends[, 2], wide[2]), at)
@@ -195,7 +198,10 @@ plot.curator_fit <- function(x, level = 0.95, xlab = "coefficient, with its inte
 }
 
 fitted.curator_fit <- function(object, ...) {
-  fail("value", "fitted values and residuals are of rows, which stay with the curator: predict(fit, newdata) is of rows of yours")
+  fail(
+    "value", "fitted values and residuals are of rows, which stay with the curator: predict(fit, newdata) is of ",
+    "rows of yours"
+  )
 }
 
 residuals.curator_fit <- fitted.curator_fit

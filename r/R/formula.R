@@ -8,7 +8,7 @@ REFUSED <- c(
   cbind = "one model for each target", strata = "the column as a term", cluster = "a dataset of persons",
   ifelse = "I(condition), which is 0 or 1", as.numeric = "I(condition), which is 0 or 1", lag = "a column of it"
 )
-PLAIN <- c("log", "log1p", "log2", "log10", "exp", "sqrt", "abs", "pmin", "pmax", "min", "max", "between")
+PLAIN <- c("log1p", "log2", "log10", "exp", "sqrt", "abs", "pmin", "pmax", "min", "max", "between")
 JOINS <- c("&" = "and", "&&" = "and", "|" = "or", "||" = "or")
 COMPARISONS <- c("<", "<=", ">", ">=", "==", "!=")
 
@@ -124,53 +124,62 @@ expression_text <- function(part, where) {
   function_text(part, name, where)
 }
 
+# What is taken of the arguments of these functions.
+SIGNATURES <- list(
+  is.na = function(x) NULL, factor = function(x) NULL, as.factor = function(x) NULL, relevel = function(x, ref) NULL,
+  poly = function(x, degree, raw) NULL, ns = function(x, df, knots) NULL, bs = function(x, df, knots, degree) NULL,
+  cut = function(x, breaks, right) NULL, log = function(x, base) NULL
+)
+
 function_text <- function(part, name, where) {
   if (name %in% names(REFUSED)) refuse(part, paste("in its place:", REFUSED[[name]]))
-  given <- as.list(part)[-1]
-  read <- function(k) expression_text(given[[k]], where)
-  value <- function(wanted, place) {
-    at <- if (wanted %in% names(given)) wanted else if (length(given) >= place && !nzchar(names(given)[place] %||% "")) place
-    if (!is.null(at)) eval(given[[at]], where)
+  if (!name %in% c(PLAIN, names(SIGNATURES))) {
+    known <- unique(c(names(SIGNATURES), PLAIN))
+    refuse(part, paste("a curator computes I and", paste(known, collapse = ", ")))
   }
-  only <- function(...) {
-    unknown <- setdiff(names(given), c("", "x", ...))
-    if (length(unknown)) refuse(part, paste0("there is no argument ", unknown[1], " of ", name, "()"))
+  if (!name %in% names(SIGNATURES)) {
+    parts <- vapply(as.list(part)[-1], expression_text, "", where = where)
+    return(sprintf("%s(%s)", name, paste(parts, collapse = ", ")))
   }
-  if (name == "is.na") return(sprintf("missing(%s)", read(1)))
-  if (name %in% c("factor", "as.factor")) {
-    only()
-    return(sprintf("C(%s)", read(1)))
-  }
-  if (name == "relevel") return(sprintf("C(%s, Treatment(%s))", sub("^C\\((.*)\\)$", "\\1", read(1)), quoted(value("ref", 2))))
-  if (name == "poly") {
-    if (isTRUE(value("raw", 4))) refuse(part, "powers are nearly multiples of each other: write poly(x, 2) without raw")
-    return(sprintf("poly(%s, %d)", read(1), as.integer(value("degree", 2))))
-  }
-  if (name %in% c("ns", "bs")) {
-    only("df", "knots", "degree")
-    knots <- value("knots", 3)
-    degree <- if (name == "bs") value("degree", 4)
-    df <- value("df", 2)
-    said <- c(if (!is.null(df)) paste0("df=", df), if (!is.null(knots)) paste0("knots=", listed(knots)), if (!is.null(degree)) paste0("degree=", degree))
-    return(sprintf("%s(%s)", name, paste(c(read(1), said), collapse = ", ")))
-  }
-  if (name == "cut") {
-    only("breaks", "right")
-    points <- value("breaks", 2)
-    if (!identical(value("right", 5), FALSE) || length(points) < 3 || any(is.finite(range(points)))) {
-      refuse(part, "levels begin with their break, and the outer ones have no end: cut(x, c(-Inf, 60, 70, Inf), right = FALSE)")
-    }
-    return(sprintf("cut(%s, %s)", read(1), listed(points[is.finite(points)])))
-  }
-  if (name == "log" && length(given) == 2) {
-    base <- value("base", 2)
-    if (!base %in% c(2, 10)) refuse(part, "a logarithm is log(x), log2(x) or log10(x)")
-    return(sprintf("log%d(%s)", as.integer(base), read(1)))
-  }
-  if (!name %in% PLAIN) {
-    refuse(part, paste("a curator computes factor, relevel, cut, poly, ns, bs, I and", paste(PLAIN, collapse = ", ")))
-  }
-  sprintf("%s(%s)", name, paste(vapply(seq_along(given), read, ""), collapse = ", "))
+  given <- tryCatch(
+    as.list(match.call(SIGNATURES[[name]], part))[-1],
+    error = function(e) refuse(part, paste(name, "takes", toString(names(formals(SIGNATURES[[name]])))))
+  )
+  x <- expression_text(given$x, where)
+  values <- lapply(given[names(given) != "x"], eval, where)
+  switch(name,
+    is.na = sprintf("missing(%s)", x),
+    factor = , as.factor = sprintf("C(%s)", x),
+    relevel = sprintf("C(%s, Treatment(%s))", sub("^C\\((.*)\\)$", "\\1", x), quoted(values$ref)),
+    poly = poly_text(part, x, values),
+    cut = cut_text(part, x, values),
+    log = log_text(part, x, values$base),
+    sprintf("%s(%s)", name, toString(c(x, paste0(names(values), "=", lapply(values, spline_value)))))
+  )
 }
 
-`%||%` <- function(one, other) if (is.null(one) || is.na(one)) other else one
+spline_value <- function(value) if (length(value) > 1) listed(value) else format(value, digits = 15)
+
+poly_text <- function(part, x, values) {
+  if (isTRUE(values$raw)) {
+    refuse(part, "powers are nearly multiples of each other: write poly(x, 2) without raw")
+  }
+  sprintf("poly(%s, %d)", x, if (is.null(values$degree)) 1L else as.integer(values$degree))
+}
+
+cut_text <- function(part, x, values) {
+  points <- values$breaks
+  if (!identical(values$right, FALSE) || length(points) < 3 || any(is.finite(range(points)))) {
+    refuse(part, paste(
+      "levels begin with their break, and the outer ones have no end:",
+      "cut(x, c(-Inf, 60, 70, Inf), right = FALSE)"
+    ))
+  }
+  sprintf("cut(%s, %s)", x, listed(points[is.finite(points)]))
+}
+
+log_text <- function(part, x, base) {
+  if (is.null(base)) return(sprintf("log(%s)", x))
+  if (!base %in% c(2, 10)) refuse(part, "a logarithm is log(x), log2(x) or log10(x)")
+  sprintf("log%d(%s)", as.integer(base), x)
+}

@@ -7,7 +7,9 @@ curator_install <- function(wheelhouse = NULL, python = Sys.which("python3"), qu
   }
   run <- function(program, ...) {
     done <- processx::run(program, c(...), error_on_status = FALSE, echo = !quiet, env = ENVIRONMENT)
-    if (done$status != 0) fail("no_python", "this did not end well: ", program, " ", paste(c(...), collapse = " "), "\n", done$stderr)
+    if (done$status != 0) {
+      fail("no_python", "this did not end well: ", paste(c(program, ...), collapse = " "), "\n", done$stderr)
+    }
   }
   run(python, "-m", "venv", "--clear", own_folder())
   source <- if (!is.null(wheelhouse)) c("--no-index", "--find-links", normalizePath(wheelhouse, mustWork = TRUE))
@@ -32,7 +34,10 @@ find_python <- function() {
   if (file.exists(own_python())) return(own_python())
   found <- Sys.which("python3")
   test <- c("-c", "import analyst_client.r_adapter")
-  if (nzchar(found) && processx::run(found, test, error_on_status = FALSE, env = ENVIRONMENT)$status == 0) return(unname(found))
+  if (nzchar(found)) {
+    tried <- processx::run(found, test, error_on_status = FALSE, env = ENVIRONMENT)
+    if (tried$status == 0) return(unname(found))
+  }
   fail(
     "no_python", "no Python here has the library dp-curator-client: curator_install() makes an environment with it; ",
     "or name a Python that has it in the environment variable CURATOR_PYTHON"
@@ -125,6 +130,10 @@ as_column <- function(values) {
   there <- Filter(Negate(is.null), values)
   is_text <- vapply(there, function(one) is.character(one) && !one %in% c("NaN", "Inf", "-Inf"), TRUE)
   if (any(is_text)) chr(values) else num(values)
+}
+
+as_rows <- function(values, names) {
+  matrix(num(unlist(values, recursive = FALSE)), ncol = length(names[[2]]), byrow = TRUE, dimnames = names)
 }
 
 as_frame <- function(columns, names = base::names(columns)) {

@@ -23,7 +23,7 @@ test_that("what is not possible is said with what is", {
   expect_error(read(y ~ poly(age, 2, raw = TRUE)), "without raw", class = "curator_formula")
   expect_error(read(y ~ sin(age)), "a curator computes", class = "curator_formula")
   expect_error(read(y ~ log(age, 3)), "log10(x)", fixed = TRUE, class = "curator_formula")
-  expect_error(read(y ~ ns(age, df = 3, intercept = TRUE)), "no argument intercept", class = "curator_formula")
+  expect_error(read(y ~ ns(age, df = 3, intercept = TRUE)), "ns takes x, df, knots", class = "curator_formula")
   expect_error(read(~age), "with a target", class = "curator_formula")
   expect_error(read(y ~ offset(t)), "that explains", class = "curator_formula")
 })
