@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analyst_client import OLS, AdaSSP, EstimationWarning, r_adapter
+from analyst_client import OLS, AdaSSP, EstimationWarning, Release, r_adapter
 from analyst_client.kinds import Axis, CountsRequest
 from analyst_client.terms import col
 from analyst_client.tutorial import REQUEST, recorded_client
@@ -138,3 +138,10 @@ def paper_request() -> Any:
     years = [min(365.25 * k, 5500.0) if k < 15 else 5500.0 for k in range(16)]
     mgus = col("kappa") + col("lambda") >= 4.72
     return CountsRequest([[Axis("futime", years), "death", mgus]], epsilon=1.0, delta=1e-6)
+
+
+def test_what_is_kept_stands_in_the_order_that_was_asked() -> None:
+    release = recorded_client().release("flchain", **REQUEST, epsilon=1.0)
+    asked = release.in_order((release.feature_names[::-1], release.target_names))
+    again = r_adapter._load(Release, json.loads(json.dumps(r_adapter._keep(asked))))
+    assert again.feature_names == asked.feature_names != release.feature_names
