@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -40,6 +40,7 @@ Saved = type[Release] | type[Refinement] | type[CountsRelease]
 DESCRIBED = ("name", "population", "description", "rows", "row_capacity", "adjacency")
 DECLARED = ("name", "type", "lower", "upper", "unit", "missing", "description")
 ESTIMATORS = [name for name in public_names("analyst_client.estimators") if name[0].isupper()]
+QUESTION = '{"question": true}'
 ACCOUNT = ("population", "share_spent", "limit", "posted", "pending", "remaining")
 
 
@@ -150,9 +151,13 @@ def _quote(client: CuratorClient, formula: str, data: str, options: Options) -> 
 
 def _buy(client: CuratorClient, formula: str, data: str, options: Options, *, yes: bool, progress: bool) -> Fit:
     """Charge for a model, and return its fit: of one release where a row map is said, else of a refinement."""
+    said = _said(client, data, options)
     if not yes:
         sys.stderr.write(_quote(client, formula, data, options)["text"] + "\n")
-    said = _said(client, data, options)
+        if not sys.stdin.isatty():
+            raise CuratorError("nobody can be asked here: say yes=True to buy at the price that is shown")
+        if input("Buy it? [y/N] ").strip().lower() not in {"y", "yes"}:
+            raise CuratorError("not bought")
     if "rows" in said:
         return estimators.AdaSSP().fit(client.release(data, formula, **said))
     made: Fit = getattr(estimators, FITS[said.get("family", "gaussian")])()
@@ -276,15 +281,32 @@ class _Terminal(io.TextIOWrapper):
         return True
 
 
+class _Desk(io.TextIOBase):
+    """Somebody at R: a question to them is a line among the answers, and what they say the next line that is read."""
+
+    def __init__(self, requests: TextIO, answers: TextIO, *, is_attended: bool) -> None:
+        self._requests, self._answers, self._is_attended = requests, answers, is_attended
+
+    def isatty(self) -> bool:
+        """Return True if there is somebody."""
+        return self._is_attended
+
+    def readline(self, size: int | None = -1, /) -> str:  # type: ignore[override]
+        """Ask."""
+        self._answers.write(QUESTION + "\n")
+        self._answers.flush()
+        return self._requests.readline()
+
+
 def main() -> None:
     """Answer requests until there are no more. An interruption ends the request that is worked on, and nothing else."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     requests = os.fdopen(os.dup(0), encoding="utf-8")
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever else is printed is no answer
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    sys.stdin = _Desk(requests, answers, is_attended="attended" in sys.argv)
     sys.stdout = sys.stderr = _Terminal(os.fdopen(os.dup(2), "wb", buffering=0), encoding="utf-8", write_through=True)
-    for request in requests:
+    while request := requests.readline():
         try:
             signal.signal(signal.SIGINT, signal.default_int_handler)
             answer = call(request)

@@ -64,13 +64,6 @@ family_name <- function(family) {
 }
 
 buy <- function(asked, curator, data, yes, progress, call) {
-  if (!yes && interactive()) {
-    told <- quote_of(asked, curator, data)
-    message(in_r(told$text))
-    answer <- readline("Charge this to the budget? [y/N] ")
-    if (!tolower(substr(answer, 1, 1)) %in% "y") fail("declined", "nothing was charged")
-    yes <- TRUE
-  }
   told <- ask(
     "fit", curator = named(curator), formula = asked$text, data = data, options = options_at(curator, asked$options),
     yes = yes, progress = progress

@@ -47,7 +47,7 @@ find_python <- function() {
 start_python <- function() {
   if (is.null(session$python) || !session$python$is_alive()) {
     session$python <- processx::process$new(
-      find_python(), c("-X", "utf8", "-m", "analyst_client.r_adapter"),
+      find_python(), c("-X", "utf8", "-m", "analyst_client.r_adapter", if (interactive()) "attended"),
       stdin = "|", stdout = "|", stderr = "|", encoding = "UTF-8", env = ENVIRONMENT
     )
     session$answered <- FALSE
@@ -107,7 +107,9 @@ wait_for <- function(python, key, seconds = Inf) {
       said <- c(said, told)
       cat(told, file = stderr())
     }
-    if (length(line) == 1) {
+    if (identical(line, '{"question": true}')) {
+      python$write_input(paste0(readline(), "\n"))
+    } else if (length(line) == 1) {
       session$answered <- TRUE
       return(line)
     }

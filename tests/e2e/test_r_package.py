@@ -53,11 +53,15 @@ class Clinic:
     url: str
     library: Path
 
-    def start(self, script: str, url: str | None = None) -> subprocess.Popen[str]:
+    @property
+    def environment(self) -> dict[str, str]:
         environment = os.environ | {"R_LIBS": str(self.library), "CURATOR_PYTHON": sys.executable, "LANG": "C.UTF-8"}
-        environment |= {"URL": url or self.url, "CURATOR_TOKEN": self.world.tokens["ada"], "HOME": str(self.library)}
+        return environment | {"URL": self.url, "CURATOR_TOKEN": self.world.tokens["ada"], "HOME": str(self.library)}
+
+    def start(self, script: str, url: str | None = None) -> subprocess.Popen[str]:
+        """Start a script, of a session without a person."""
         command = ["Rscript", "--vanilla", "-e", HEAD + script]
-        pipe = subprocess.PIPE
+        environment, pipe = self.environment | {"URL": url or self.url}, subprocess.PIPE
         return subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True)
 
     def run(self, script: str, url: str | None = None) -> Any:
@@ -134,7 +138,7 @@ def test_a_fit_is_that_of_the_library_and_charged_once(
 ) -> None:
     before = spent(clinic)
     found = clinic.run(
-        f"fit <- {script.replace('PRICE', f'mu = 4, expected_rows = {COUNT}')}\n"
+        f"fit <- {script.replace('PRICE', f'mu = 4, expected_rows = {COUNT}, yes = TRUE')}\n"
         """show(coef = unname(coef(fit)), ci = unname(confint(fit, level = 0.9)), names = names(coef(fit)),
         tidy = tidy(fit)$estimate, se = unname(sqrt(diag(vcov(fit)))), predicted = unname(predict(fit, rows)))"""
     )
@@ -181,7 +185,7 @@ def test_a_table_is_that_of_the_library_and_its_key_pays_once(clinic: Clinic) ->
 def test_a_saved_fit_needs_neither_curator_nor_process(clinic: Clinic, tmp_path: Path) -> None:
     file = tmp_path / "fit.rds"
     bought = clinic.run(
-        f"""fit <- curator_lm(marker ~ age, hospital, "clinic", mu = 4, expected_rows = {COUNT})
+        f"""fit <- curator_lm(marker ~ age, hospital, "clinic", mu = 4, expected_rows = {COUNT}, yes = TRUE)
         saveRDS(list(fit, hospital), "{file}")
         show(ci = unname(confint(fit, level = 0.8)))"""
     )
@@ -198,7 +202,7 @@ def test_a_saved_fit_needs_neither_curator_nor_process(clinic: Clinic, tmp_path:
 def test_the_budget_of_a_served_curator_and_what_it_refuses(clinic: Clinic) -> None:
     found = clinic.run(
         """bought <- curator_counts(~ ill, hospital, "clinic", mu = 2.5)
-        refused <- tryCatch(curator_lm(marker ~ age, hospital, "clinic", mu = 19.9), error = identity)
+        refused <- tryCatch(curator_lm(marker ~ age, hospital, "clinic", mu = 19.9, yes = TRUE), error = identity)
         missing <- tryCatch(budget(hospital, "nothing"), curator_dataset_not_found = function(e) class(e))
         show(names = datasets(hospital)$name, levels = datasets(hospital, "clinic")$levels[2], refused = class(refused),
           limit = budget(hospital, "clinic")$limit$mu, missing = missing)"""
@@ -210,21 +214,38 @@ def test_the_budget_of_a_served_curator_and_what_it_refuses(clinic: Clinic) -> N
     assert "curator_dataset_not_found" in found["missing"]
 
 
-def test_price_and_progress_are_shown_and_a_fit_of_points_says_why(clinic: Clinic) -> None:
+def test_progress_is_shown_and_a_fit_of_points_says_why(clinic: Clinic) -> None:
     done = clinic.start(
         f"""fit <- curator_lm(marker ~ ward, hospital, "clinic", mu = 0.01, expected_rows = {COUNT}, even_so = TRUE,
-          progress = TRUE)
+          yes = TRUE, progress = TRUE)
         said <- tryCatch(confint(fit), error = identity)
         show(names = names(coef(fit)), class = class(said), text = capture.output(print(summary(fit))))"""
     )
     out, error = done.communicate(timeout=scaled(120))
     assert done.returncode == 0, error
-    assert "of the budget" in error
     assert "refining marker: step 1" in error
     found = json.loads(out)
     assert found["names"] == "(Intercept)"
     assert found["class"][0] == "curator_estimation"
     assert any("Warning" in line for line in found["text"])
+
+
+@pytest.mark.parametrize(("answer", "shown"), [("y", "bought 2"), ("n", "not bought")])
+def test_a_person_is_asked_before_anything_is_charged(clinic: Clinic, answer: str, shown: str) -> None:
+    price = f"mu = {'1.5' if answer == 'y' else '1.6'}, expected_rows = {COUNT}"
+    lines = [
+        f'fit <- tryCatch(curator_lm(marker ~ age, hospital, "clinic", {price}), curator_error = conditionMessage)',
+        answer,
+        'cat("\\n", if (is.character(fit)) fit else paste("bought", length(coef(fit))), "\\n")',
+    ]
+    command, before = ["R", "--vanilla", "--quiet", "--interactive", "--no-readline"], spent(clinic)
+    text = HEAD + "\n".join(lines) + "\n"
+    done = subprocess.run(
+        command, env=clinic.environment, input=text, capture_output=True, text=True, timeout=scaled(120), check=False
+    )
+    assert f" {shown} " in done.stdout, done.stderr
+    assert "Buy it?" in done.stderr
+    assert (spent(clinic) > before) == (answer == "y")
 
 
 @pytest.mark.parametrize("ended", ["curator_interrupted", "curator_process_ended"])

@@ -37,10 +37,13 @@ test_that("a curator tells its datasets and budgets", {
   expect_output(print(told), "affordable")
 })
 
-test_that("a price is shown before it is charged, unless that is not wanted", {
+test_that("a price is shown and asked for, unless that is not wanted", {
   need_python()
-  shown <- utils::capture.output(type = "message", curator_lm(MODEL, curator_recorded(), "flchain", epsilon = 1))
+  shown <- utils::capture.output(type = "message", {
+    said <- tryCatch(curator_lm(MODEL, curator_recorded(), "flchain", epsilon = 1), curator_error = conditionMessage)
+  })
   expect_match(paste(shown, collapse = " "), "of the budget")
+  expect_match(said, "say yes = TRUE", fixed = TRUE)
   expect_length(utils::capture.output(type = "message", bought()), 0)
 })
 

@@ -100,7 +100,7 @@ def test_a_token_is_told_by_no_error() -> None:
 
 @pytest.fixture
 def process() -> Iterator["subprocess.Popen[str]"]:
-    command = [sys.executable, "-m", "analyst_client.r_adapter"]
+    command = [sys.executable, "-m", "analyst_client.r_adapter", "attended"]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, encoding="utf-8") as started:
         yield started
@@ -117,11 +117,18 @@ def test_a_process_answers_line_by_line_and_outlives_an_interruption_between(
     for request in ({"do": "key", "with": {}}, {"do": "fit", "with": fit | {"yes": False}}, {"do": "key", "with": {}}):
         process.stdin.write(json.dumps(request) + "\n")
         process.stdin.flush()
-        assert "value" in json.loads(process.stdout.readline())
+        answer = json.loads(process.stdout.readline())
+        if request["do"] == "fit":
+            assert answer == {"question": True}
+            process.stdin.write("y\n")
+            process.stdin.flush()
+            answer = json.loads(process.stdout.readline())
+        assert "value" in answer
         process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 0
     assert "of the budget" in said  # the price, which no answer is mixed with
+    assert "Buy it?" in said
 
 
 def test_a_table_runs_as_r_has_it() -> None:
