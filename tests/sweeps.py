@@ -100,7 +100,7 @@ SWEEPS = {
         ),
     ),
     "package": Sweep(
-        "The R package, with the library that it runs: R CMD check, and its fits and tables beside those of the library.",
+        "The R package with the library that it runs: R CMD check, and fits and tables beside those of the library.",
         (
             "Makefile",
             "analyst_client/client.py",

@@ -248,6 +248,30 @@ def test_a_person_is_asked_before_anything_is_charged(clinic: Clinic, answer: st
     assert (spent(clinic) > before) == (answer == "y")
 
 
+def test_an_interrupted_fit_says_what_is_held_and_the_same_call_goes_on(clinic: Clinic) -> None:
+    call = f'curator_lm(marker ~ age + ward, hospital, "clinic", mu = 2.2, expected_rows = {COUNT}, yes = TRUE'
+    before = spent(clinic)
+    started = clinic.start(
+        f"""found <- tryCatch({call}, progress = TRUE), error = identity)
+        show(class = class(found), notes = found$notes, held = reservations(hospital)$text)"""
+    )
+    assert started.stderr is not None
+    said = ""
+    while "step 2" not in said:
+        more = started.stderr.read(1)
+        assert more, said
+        said += more
+    started.send_signal(signal.SIGINT)
+    out, error = started.communicate(timeout=scaled(60))
+    assert started.returncode == 0, error
+    found = json.loads(out)
+    assert found["class"][0] == "curator_interrupted"
+    held = found["notes"].partition("close_reservation(curator, '")[2].partition("'")[0]
+    assert held in found["held"]
+    clinic.run(f"show(names(coef({call}))))")
+    assert spent(clinic) - before == pytest.approx(2.2e6**2, rel=1e-4)
+
+
 @pytest.mark.parametrize("ended", ["curator_interrupted", "curator_process_ended"])
 def test_an_interruption_tells_the_key_of_what_may_have_been_charged(clinic: Clinic, ended: str) -> None:
     """A server that never answers has the request when the session is interrupted, or Python is killed."""
