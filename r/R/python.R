@@ -90,7 +90,7 @@ call_process <- function(text, key) {
       stop_python()
       fail_interrupted(key = key)
     }
-    if (!grepl('"error":', answer, fixed = TRUE)) fail_interrupted(key = key)
+    if (!startsWith(answer, '{"error"')) fail_interrupted(key = key)
     answer
   })
 }
