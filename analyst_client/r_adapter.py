@@ -25,10 +25,12 @@ import numpy as np
 from analyst_client import estimators
 from analyst_client.analyses import ContingencyTable
 from analyst_client.client import CuratorClient
-from analyst_client.errors import CuratorError, EstimationError
+from analyst_client.errors import CuratorError, EstimationError, NotConfirmedError
 from analyst_client.estimators.base import Fit
-from analyst_client.estimators.refinement_fit import FITS
 from analyst_client.exports import public_names
+from analyst_client.fitting.buying import read_question
+from analyst_client.fitting.choice import choose
+from analyst_client.fitting.question import FitOptions
 from analyst_client.kinds import Axis, CountsRelease, CountsRequest, Release
 from analyst_client.refinement import Refinement
 from analyst_client.schema.requests import choose_key
@@ -130,38 +132,37 @@ def _reservations(client: CuratorClient, close: str | None = None) -> Options:
     return {"text": str(client.reservations() if close is None else client.close_reservation(close))}
 
 
-def _said(client: CuratorClient, data: str, options: Options) -> Options:
-    """Return what was said, by the names of the library; beside ε the δ of the budget, where none was."""
+def _said(options: Options) -> Options:
     said = {name: value for name, value in options.items() if value is not None}
-    if "weights" in said:
-        said["weight"] = said.pop("weights")
-    if "offset" in said:
-        said["offset"] = read_condition(said["offset"])
-    if "epsilon" in said and said.get("mechanism") != "laplace":
-        said["delta"] = said.get("delta") or client.budget(data).delta
-    return said
+    return said | ({"offset": read_condition(said["offset"])} if "offset" in said else {})
 
 
 def _quote(client: CuratorClient, formula: str, data: str, options: Options) -> Options:
-    said = _said(client, data, options)
-    said.pop("even_so", None)  # a quote says why
-    found: Any = (client.quote if "rows" in said else client.quote_refinement)(data, formula, **said)
-    return {"text": str(found), "affordable": found.affordable, "useless": found.useless, **asdict(found.cost)}
+    """Return the price of a model: of the choice among ways to it, or of one release where a row map is said."""
+    said = _said(options)
+    if "rows" in said:
+        quote = client.quote(data, formula, **said)
+        return {"text": str(quote), "affordable": quote.affordable, **asdict(quote.cost)}
+    asked: Any = {name: said[name] for name in FitOptions.__annotations__ if name in said}
+    price = {name: said.get(name) for name in ("epsilon", "delta", "mu", "rho")}
+    question = read_question(client, data, formula, asked, price, said.get("half_width"), said.get("guess", {}))
+    choice = choose(question, even_so=True)
+    cost = {} if choice.taken.cost is None else asdict(choice.taken.cost)
+    return {"text": str(choice), "affordable": choice.taken.affordable, "call": choice.call, **cost}
 
 
 def _buy(client: CuratorClient, formula: str, data: str, options: Options, *, yes: bool, progress: bool) -> Fit:
-    """Charge for a model, and return its fit: of one release where a row map is said, else of a refinement."""
-    said = _said(client, data, options)
+    """Charge for a model, and return its fit."""
+    said = _said(options)
+    if "rows" not in said:
+        return client.fit(formula, data=data, yes=yes, progress=progress, **said)
     if not yes:
         sys.stderr.write(_quote(client, formula, data, options)["text"] + "\n")
         if not sys.stdin.isatty():
-            raise CuratorError("nobody can be asked here: say yes=True to buy at the price that is shown")
+            raise NotConfirmedError("nobody can be asked here: say yes=True to buy at the price that is shown")
         if input("Buy it? [y/N] ").strip().lower() not in {"y", "yes"}:
-            raise CuratorError("not bought")
-    if "rows" in said:
-        return estimators.AdaSSP().fit(client.release(data, formula, **said))
-    made: Fit = getattr(estimators, FITS[said.get("family", "gaussian")])()
-    return made.fit(client.refine(data, formula, progress=progress, **said))
+            raise NotConfirmedError("not bought")
+    return estimators.AdaSSP().fit(client.release(data, formula, **said))
 
 
 def _fit(client: CuratorClient, formula: str, data: str, options: Options, *, yes: bool, progress: bool) -> Options:
@@ -245,7 +246,12 @@ def _predict(source: str, rows: Options, scale: str, interval: str, level: float
 
 def _counts(client: CuratorClient, data: str, axes: list[Options], options: Options, key: str) -> Options:
     table = [Axis(read_condition(axis["column"]), axis.get("edges")) for axis in axes]
-    request = CountsRequest([table], **_said(client, data, options))
+    said = _said(options)
+    if "weights" in said:
+        said["weight"] = said.pop("weights")
+    if "epsilon" in said and said.get("mechanism") != "laplace":
+        said["delta"] = said.get("delta") or client.budget(data).delta
+    request = CountsRequest([table], **said)
     source = json.dumps(_keep(client.release(data, request, idempotency_key=key)))
     return {"source": source} | _table(source)
 

@@ -105,6 +105,7 @@ SWEEPS = {
             "Makefile",
             "analyst_client/client.py",
             "analyst_client/estimators",
+            "analyst_client/fitting",
             "analyst_client/r_adapter.py",
             "analyst_client/tutorial",
             "r",

@@ -40,7 +40,10 @@ test_that("a curator tells its datasets and budgets", {
 test_that("a price is shown and asked for, unless that is not wanted", {
   need_python()
   shown <- utils::capture.output(type = "message", {
-    said <- tryCatch(curator_lm(MODEL, curator_recorded(), "flchain", epsilon = 1), curator_error = conditionMessage)
+    said <- tryCatch(
+      curator_lm(MODEL, curator_recorded(), "flchain", epsilon = 1),
+      curator_not_confirmed = conditionMessage
+    )
   })
   expect_match(paste(shown, collapse = " "), "of the budget")
   expect_match(said, "say yes = TRUE", fixed = TRUE)
