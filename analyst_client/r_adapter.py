@@ -14,7 +14,7 @@ import signal
 import sys
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -27,21 +27,18 @@ from analyst_client.analyses import ContingencyTable
 from analyst_client.client import CuratorClient
 from analyst_client.errors import CuratorError, EstimationError, NotConfirmedError
 from analyst_client.estimators.base import Fit
-from analyst_client.exports import public_names
+from analyst_client.estimators.loading import load_fit
 from analyst_client.fitting.buying import read_question
 from analyst_client.fitting.choice import choose
 from analyst_client.fitting.question import FitOptions
-from analyst_client.kinds import Axis, CountsRelease, CountsRequest, Release
-from analyst_client.refinement import Refinement
+from analyst_client.kinds import Axis, CountsRelease, CountsRequest
 from analyst_client.schema.requests import choose_key
 from analyst_client.terms.python import read_condition
 from analyst_client.tutorial import recorded_client
 
 Options = dict[str, Any]
-Saved = type[Release] | type[Refinement] | type[CountsRelease]
 DESCRIBED = ("name", "population", "description", "rows", "row_capacity", "adjacency")
 DECLARED = ("name", "type", "lower", "upper", "unit", "missing", "description")
-ESTIMATORS = [name for name in public_names("analyst_client.estimators") if name[0].isupper()]
 QUESTION = '{"question": true}'
 ACCOUNT = ("population", "share_spent", "limit", "posted", "pending", "remaining")
 
@@ -167,42 +164,40 @@ def _buy(client: CuratorClient, formula: str, data: str, options: Options, *, ye
 
 def _fit(client: CuratorClient, formula: str, data: str, options: Options, *, yes: bool, progress: bool) -> Options:
     fit = _buy(client, formula, data, options, yes=yes, progress=progress)
-    source = json.dumps({"estimator": type(fit).__name__, "params": fit.get_params()} | _keep(fit.source_.releases))
+    source = _saved(fit)
     return {"source": source} | _show(source)
 
 
 def _refit(source: str, estimator: str, params: Options) -> Options:
     """Return another fit of the same releases, which costs nothing."""
-    other = json.dumps(json.loads(source) | {"estimator": estimator, "params": params})
+    known = [name for name in estimators.__all__ if name[0].isupper()]
+    if estimator not in known:
+        raise ValueError(f"there is no estimator {estimator!r}; there are {', '.join(known)}")
+    other = json.dumps(json.loads(source) | {"estimator": estimator, "parameters": params, "chosen": {}})
     return {"source": other} | _show(other)
 
 
-def _keep(made: Any) -> Options:
-    """Return the text of the file that a release or a refinement is saved as, and the order that was asked."""
+def _saved(made: Any) -> str:
+    """Return the text of the file that a fit or a release is saved as."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "saved.json"
         made.save(path)
-        return {"text": path.read_text(encoding="utf-8"), "order": getattr(made, "order", None)}
+        return path.read_text(encoding="utf-8")
 
 
-def _load(kind: Saved, kept: Options) -> Any:
+def _loaded(load: Callable[[Path], Any], text: str) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "saved.json"
-        path.write_text(kept["text"], encoding="utf-8")
-        made: Any = kind.load(path)
-    return made if kept["order"] is None else made.in_order(kept["order"])
+        path.write_text(text, encoding="utf-8")
+        return load(path)
 
 
 @lru_cache(maxsize=64)
 def _read(source: str) -> Fit:
     """Return a fit of what R kept of it; what it warns of was said when it was bought."""
-    kept = json.loads(source)
-    made = _load(Refinement if kept["order"] is None else Release, kept)
-    if kept["estimator"] not in ESTIMATORS:
-        raise ValueError(f"there is no estimator {kept['estimator']!r}; there are {', '.join(ESTIMATORS)}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fit: Fit = getattr(estimators, kept["estimator"])(**kept["params"]).fit(made)
+        fit: Fit = _loaded(load_fit, source)
     return fit
 
 
@@ -252,13 +247,23 @@ def _counts(client: CuratorClient, data: str, axes: list[Options], options: Opti
     if "epsilon" in said and said.get("mechanism") != "laplace":
         said["delta"] = said.get("delta") or client.budget(data).delta
     request = CountsRequest([table], **said)
-    source = json.dumps(_keep(client.release(data, request, idempotency_key=key)))
+    source = _keep_counts(client.release(data, request, idempotency_key=key))
     return {"source": source} | _table(source)
+
+
+def _keep_counts(release: CountsRelease) -> str:
+    return json.dumps({"text": _saved(release), "order": release.order})
+
+
+def _read_counts(source: str) -> CountsRelease:
+    kept = json.loads(source)
+    release: CountsRelease = _loaded(CountsRelease.load, kept["text"])
+    return release.in_order(kept["order"])
 
 
 def _table(source: str, level: float = 0.95) -> Options:
     """Return the table of a release of counts, in the order of R: the first axis runs fastest."""
-    release = _load(CountsRelease, json.loads(source))
+    release = _read_counts(source)
     (counts,) = release.tables
     ends = counts.interval(level)
     told = {"labels": {axis.name: axis.labels for axis in counts.axes}, "text": str(release)}
@@ -268,7 +273,7 @@ def _table(source: str, level: float = 0.95) -> Options:
 
 
 def _independence(source: str) -> Options:
-    found = ContingencyTable.from_counts(_load(CountsRelease, json.loads(source)).tables[0]).independence_test()
+    found = ContingencyTable.from_counts(_read_counts(source).tables[0]).independence_test()
     return {"text": str(found), "statistic": found.statistic, "parameter": found.dof, "p_value": found.pvalue}
 
 
