@@ -28,6 +28,7 @@ from analyst_client.client import CuratorClient
 from analyst_client.errors import CuratorError, EstimationError, NotConfirmedError
 from analyst_client.estimators.base import Fit
 from analyst_client.estimators.loading import load_fit
+from analyst_client.exports import public_names
 from analyst_client.fitting.buying import read_question
 from analyst_client.fitting.choice import choose
 from analyst_client.fitting.question import FitOptions
@@ -170,7 +171,7 @@ def _fit(client: CuratorClient, formula: str, data: str, options: Options, *, ye
 
 def _refit(source: str, estimator: str, params: Options) -> Options:
     """Return another fit of the same releases, which costs nothing."""
-    known = [name for name in estimators.__all__ if name[0].isupper()]
+    known = [name for name in public_names("analyst_client.estimators") if name[0].isupper()]
     if estimator not in known:
         raise ValueError(f"there is no estimator {estimator!r}; there are {', '.join(known)}")
     other = json.dumps(json.loads(source) | {"estimator": estimator, "parameters": params, "chosen": {}})
