@@ -460,7 +460,7 @@ def judge(cell: Cell, told: Sequence[Mapping[str, Mapping[str, Any]]], data: Pat
         "ratio": ratio,
         "error": error,
         "covered": "; ".join(map(str, verdict.measures)) or "–",
-        "state": verdict.state(final=True),
+        "state": verdict.state(final=False),
         "repeats": len(told),
         "seconds": seconds[FIT],
         "times as long as the best way": seconds[FIT] / seconds[best],

@@ -6,6 +6,7 @@ import re
 import sys
 import warnings
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -60,29 +61,23 @@ def draw_rows(seed: int) -> list[dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def names(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """Two hospitals with a dataset `cohort`, rows of one's own, and all public names."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(support, "COLUMNS", COLUMNS)
+    """Two hospitals with a dataset `study`, rows of one's own, and all public names."""
+    with pytest.MonkeyPatch.context() as patched, ExitStack() as stack:
         patched.setattr(sys, "stdin", Yes())
-        worlds = [
-            open_world(tmp_path_factory.mktemp(name), rows=draw_rows(k), limit=Price(mu=300.0), anew=True)
-            for k, name in enumerate(("north", "south"))
-        ]
-        with worlds[0] as one, worlds[1] as other:
-            own = pd.DataFrame(draw_rows(5)).replace("", None)
-            for column in ("age", "weight", "kappa", "visits"):
-                own[column] = pd.to_numeric(own[column])
-            own["alive"] = own["alive"] == "true"
-            own = own[own["weight"].notna()]
-            public = {name: getattr(analyst_client, name) for name in analyst_client.__all__}
-            yield public | {
-                "client": client_of(one),
-                "north": client_of(one),
-                "south": client_of(other),
-                "rows": own,
-                "price": {"epsilon": 30.0, "delta": 1e-6},
-                "pickle": pickle,
-            }
+        clients = []
+        for k, name in enumerate(("north", "south")):
+            world = stack.enter_context(open_world(tmp_path_factory.mktemp(name), limit=Price(mu=300.0)))
+            world.grant("ada", world.register("study", "town", draw_rows(k), columns=COLUMNS))
+            clients.append(client_of(world))
+        north, south = clients
+        own = pd.DataFrame(draw_rows(5)).replace("", None)
+        for column in ("age", "weight", "kappa", "visits"):
+            own[column] = pd.to_numeric(own[column])
+        own = own.assign(age=own["age"].clip(50, 100), weight=own["weight"].clip(40, 160), alive=own["alive"] == "true")
+        own = own[own["weight"].notna()]
+        public = {name: getattr(analyst_client, name) for name in analyst_client.__all__}
+        others = {"price": {"epsilon": 30.0, "delta": 1e-6}, "pickle": pickle}
+        yield public | {"client": north, "north": north, "south": south, "rows": own} | others
 
 
 def run(lines: list[str], names: dict[str, Any]) -> list[Any]:
