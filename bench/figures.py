@@ -1,8 +1,8 @@
 """Every number that fits, descriptions and tests print, held against the truth of populations that are known.
 
 Each repeat draws rows of a population (`bench.populations`), buys at its curator (`bench.desk`) as a newcomer types it,
-`client.release(…)` or `client.refine(…)` with nothing but the model and the price, and fits. Each figure has one judge,
-by the kind of number that it is:
+`client.fit(…)`, `client.release(…)` or `client.refine(…)` with nothing but the model and the price, and fits. Each
+figure has one judge, by the kind of number that it is:
 
 - an interval holds the truth in 0.93 of repeats on average over coefficients, and in 0.90 for the worst: counted are
   intervals that have both ends, of coefficients of which at least half have them; R² within [0, 1] counts as none;
@@ -16,7 +16,7 @@ A cell fails where it is beyond its goal by more than three standard errors of t
 again with more repeats, and then its estimate must meet the goal. Prints Markdown; writes `build/bench/figures.json`.
 
     python -m bench.figures [--data DIR] [--screen 300] [--repeats 1000] [--epsilons 0.3 1 3] [--jobs 2] [--missed]
-        [--ways release robust refine sites] [--populations cps …] [--figures interval …]
+        [--ways fit release robust refine sites] [--populations cps …] [--figures interval …]
 
 DIR holds NAME/data.csv.gz (see `bench.uci`), in itself or in uci/, and cps/cpssw8.csv (see `studies.cps`). Sets of
 statsmodels and lifelines are taken from there, if they are installed. Standard error names what is left out.
@@ -55,6 +55,7 @@ from analyst_client import (
 )
 from analyst_client.estimators.base import Estimator
 from analyst_client.exports import public_names
+from analyst_client.refinement import Refinement
 from bench.judges import (
     Floats,
     Parts,
@@ -82,7 +83,9 @@ GAINED = 500
 MISSED_MOST = 0.05
 """Share of figures that may miss their goals."""
 FITS = {"gaussian": RefinedRegression, "binomial": LogisticRegression, "poisson": PoissonRegression}
-WAYS = ("release", "robust", "refine", "sites")
+WAYS = ("fit", "release", "robust", "refine", "sites")
+USUAL = ("fit", "release", "sites")
+"""What is run where no ways are named: `fit` mostly refines."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -603,7 +606,7 @@ def figures_of(population: Population, way: str) -> dict[str, Figure]:
     """Return the figures that a way of buying prints, by name."""
     listed = LINEAR if population.family == "gaussian" else GENERALIZED
     apart = () if population.second is None else OF_ONE_HOSPITAL
-    way = "release" if way == "robust" else way
+    way = {"robust": "release", "fit": "refine"}.get(way, way)
     return {name: figure for name, figure in listed.items() if way in figure.ways.split() and name not in apart}
 
 
@@ -611,6 +614,10 @@ def buy(population: Population, draw: Draw, epsilon: float, way: str) -> tuple[A
     """Buy as a newcomer types it, and fit; return the answer, and the fit."""
     model, target = population.asked
     price = {"epsilon": epsilon, "delta": DELTA}
+    if way == "fit":
+        fit = draw.client.fit(model, data="rows", epsilon=epsilon, yes=True, progress=False, **target)
+        made = fit.source_.releases
+        return made if isinstance(made, Refinement) else made[0], fit
     if way == "refine":
         family = {} if population.family == "gaussian" else {"family": population.family}
         refinement = draw.client.refine("rows", model, **target, **family, **price)
@@ -741,7 +748,7 @@ def cells(data: Path | None, epsilons: Iterable[float], ways: Iterable[str], wan
         if wanted and name not in wanted:
             continue
         population = population_of(data, name)
-        offered = ways if population.family == "gaussian" else [way for way in ways if way == "refine"]
+        offered = ways if population.family == "gaussian" else [way for way in ways if way in {"fit", "refine"}]
         for rows, epsilon, way in product(population.rows, epsilons, offered):
             if way != "sites" or not population.shuffled:
                 yield Cell(name, rows, epsilon, way)
@@ -839,7 +846,7 @@ def main() -> int:
     parser.add_argument("--screen", type=int, default=300)
     parser.add_argument("--repeats", type=int, default=1000, help="where a figure is near its goal")
     parser.add_argument("--epsilons", type=float, nargs="+", default=[0.3, 1.0, 3.0])
-    parser.add_argument("--ways", nargs="+", default=[way for way in WAYS if way != "robust"], choices=WAYS)
+    parser.add_argument("--ways", nargs="+", default=USUAL, choices=WAYS)
     parser.add_argument("--populations", nargs="*", default=[])
     parser.add_argument("--figures", nargs="*", default=[])
     parser.add_argument("--jobs", type=int, default=2)
