@@ -30,6 +30,9 @@ ARGUMENT_SYNONYMS = {
     "y": "target",
     "x": "features",
     "columns": "features",
+    "formula": "model",
+    "dataset": "data",
+    "df": "data",
     "fit_intercept": "intercept",
     "alpha": "penalty",
 }
@@ -160,10 +163,17 @@ def suggests_arguments(function: Callable[P, T]) -> Callable[P, T]:
     The function raises `TypeError` on an argument that it does not know, as Python does.
     """
     signature = expand_options(inspect.signature(function))
+    takes_any = any(one.kind is inspect.Parameter.VAR_POSITIONAL for one in signature.parameters.values())
     known = list(signature.parameters)
+
+    places = [one for one in signature.parameters.values() if one.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
+    named = [name for name, one in signature.parameters.items() if one.kind is inspect.Parameter.KEYWORD_ONLY]
 
     @functools.wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> T:
+        if len(args) > len(places) and named and not takes_any:
+            told = ", ".join(one.name for one in places[1:])
+            raise TypeError(f"{function.__name__}() takes {told} by place, and the others by name: {named[0]}=…")
         for name, value in kwargs.items():
             if name not in known and not (name == "alpha" and "level" in known):  # which `takes_level` answers
                 meant = ARGUMENT_SYNONYMS.get(name.lower()) or next(

@@ -546,3 +546,19 @@ def test_analyses_of_counts_say_how_to_have_them() -> None:
     for analyse in (kaplan_meier, log_rank_test, event_rates, roc_curve, ContingencyTable.from_counts):
         with pytest.raises(ValueError, match=r"not a Release: ask for counts with .*CountsRequest.*from_counts"):
             analyse(release)  # type: ignore[arg-type, call-arg, operator]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        (("flchain", "kappa ~ age"), {"epsilon": 1.0}, "takes model by place, and the others by name: data=…"),
+        (("kappa ~ age",), {"dataset": "flchain"}, "did you mean data='flchain'?"),
+        ((), {"formula": "kappa ~ age"}, "did you mean model='kappa ~ age'?"),
+        (("kappa ~ age",), {"data": "flchain", "weight": "age"}, "did you mean weights='age'?"),
+    ],
+)
+def test_arguments_of_the_one_call_that_others_have(
+    arguments: tuple[str, ...], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(TypeError, match=re.escape(message)):
+        recorded_client("one_call").fit(*arguments, **options)
