@@ -41,6 +41,7 @@ from analyst_client.schema.wire import Fields
 from analyst_client.terms import col, log
 from analyst_client.terms.formulas import as_declared, needs_declared
 from analyst_client.terms.python import read_condition
+from analyst_client.tutorial import recorded_client
 
 ROOT = Path(__file__).resolve().parents[3]
 FLCHAIN = ROOT / "analyst_client" / "tutorial" / "release.json"
