@@ -988,8 +988,8 @@ class CuratorClient:
     def fit(
         self,
         model: Asked,
-        *,
         data: str,
+        *,
         target: str | Expression | None = None,
         family: str | None = None,
         offset: str | Expression | None = None,

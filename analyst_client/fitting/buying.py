@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from analyst_client.errors import BudgetExceededError
 from analyst_client.estimators.base import Fit
 from analyst_client.fitting.choice import choose, confirm
 from analyst_client.fitting.prices import UNITS, price_left, price_of_accuracy
@@ -28,9 +29,20 @@ def fit_model(
     progress: bool,
 ) -> Fit:
     """Choose the way, confirm it, buy it and fit; see `CuratorClient.fit`."""
+    check_arguments(data, half_width, yes=yes)
     question = read_question(client, data, asked, options, price, half_width, guess)
     choice = choose(question, even_so=even_so)
     cost = choice.taken.cost
+    if cost is not None and not choice.taken.affordable:
+        left = client.budget(data).remaining
+        raise BudgetExceededError(
+            f"this costs {price_text(cost, in_full=True)}, more than is left: of the budget of "
+            f"{question.declared.population!r} ε = {figures(left.epsilon)} is, and a permit may leave less. "
+            "epsilon='left' buys as much as there is; nothing was charged",
+            requested=cost,
+            remaining=left,
+            slug="budget-exceeded",
+        )
     if max_epsilon is not None and cost is not None and cost.epsilon > max_epsilon:
         raise ValueError(
             f"this costs {price_text(cost, in_full=True)}, more than max_epsilon = {figures(max_epsilon)}: nothing was "
@@ -40,6 +52,16 @@ def fit_model(
     fit = choice.taken.buy(progress)
     fit.choice_ = choice.forget()
     return fit
+
+
+def check_arguments(data: object, half_width: object, *, yes: object) -> None:
+    """Refuse what other libraries call so. Raise `ValueError`."""
+    if not isinstance(data, str):
+        raise ValueError(f"data is the name of a dataset at the curator, not a {type(data).__name__}: rows stay there")  # noqa: TRY004 -- one kind of error for arguments
+    if half_width is not None and not isinstance(half_width, Mapping):
+        raise ValueError(f"half_width names terms, each with a number: half_width={{'age': {half_width!r}}}")
+    if not isinstance(yes, bool):
+        raise ValueError(f"yes is True or False, not {yes!r}")  # noqa: TRY004 -- as above
 
 
 def read_question(

@@ -25,6 +25,11 @@ from analyst_client.fitting.ways import Way, find_ways
 from analyst_client.refinement.progress import find_notebook
 from analyst_client.schema.amounts import write_cost
 
+UNITS = {
+    "gaussian": "standard deviations of the target",
+    "binomial": "log odds",
+    "poisson": "the logarithm of the mean",
+}
 PAID_FIRST = 1.5
 """By how much longer intervals of what is already paid may be than those of the best purchase."""
 
@@ -98,14 +103,18 @@ class Choice(Displayable):
             (
                 strong(way.name) if way is self.taken else way.name,
                 "paid" if way.cost is None else f"ε = {number(way.cost.epsilon)}",
-                "no end" if math.isinf(way.expected) else f"{way.expected:.2f}",
-                "–" if math.isinf(way.half_length) else f"±{way.half_length:.3g}",
+                "no end" if math.isinf(way.half_length) else f"{way.half_length:.3g}",
+                "–" if math.isinf(way.expected) else f"{way.expected:.2f}",
                 f"{number(way.duration_s)} s",
             )
             for way in self.ways
         ]
-        heads = ("way", "price", "times as long", "interval", "takes")
-        caption = join("What it should tell ", quiet("(intervals beside those without privacy; of standardised terms)"))
+        heads = ("way", "price", "±", "times", "takes")
+        unit = UNITS[self.family.partition(",")[0]]
+        caption = join(
+            "What it should tell ",
+            quiet(f"(± in {unit}, for one standard deviation of a term; times, over that without privacy)"),
+        )
         notes = [Note(self.reason), *(Note(quiet("No way: ", untrusted(one), ".")) for one in self.refused)]
         title = join(untrusted(self.model), quiet(" of ", untrusted(self.data)))
         return (facts(title, stated), table(caption, heads, rows, numeric=(1, 2, 3, 4)), *notes)
@@ -135,7 +144,8 @@ def choose(question: Question, *, even_so: bool = False) -> Choice:
     ValueError
         When there is no way.
     """
-    family, why = question.family  # a fault of the model itself is told by its own error
+    _ = question.quote  # a fault of the model itself is told by its own error
+    family, why = question.family
     ways, refused = find_ways(question)
     if not ways:
         raise ValueError("there is no way to this fit: " + "; ".join(refused))

@@ -153,6 +153,8 @@ def _released(question: Question) -> Iterator[Way]:
         raise ValueError("it tells nothing of counts on the scale of their logarithm")
     if question.options.get("offset") is not None:
         raise ValueError("an offset is of counts")
+    if family == "binomial" and any(target.kind != "boolean" for target in question.quote.targets):
+        raise ValueError("a binomial model is of a boolean, or of a condition")
     pure = {"mechanism": "laplace", "rows": "box"} if question.declared.accountant == "pure" else {}
     options: Any = question.model | pure | {"project": question.options.get("project")} | dict(question.price)
     quoted = question.client.quote(question.data, question.asked, **options)
@@ -266,4 +268,5 @@ def _expect_target(question: Question, quoted: Quote, target: str) -> tuple[Floa
 
 
 def _median(lengths: FloatArray) -> float:
-    return math.inf if not len(lengths) or np.isinf(lengths).all() else float(np.median(lengths))
+    told = lengths[~np.isnan(lengths)]
+    return math.inf if not len(told) or np.isinf(told).all() else float(np.median(told))

@@ -21,7 +21,7 @@ from analyst_client import (
     RefinedRegression,
     terms,
 )
-from analyst_client.errors import NotConfirmedError, UselessRequestError
+from analyst_client.errors import BudgetExceededError, DatasetNotFoundError, NotConfirmedError, UselessRequestError
 from analyst_client.kinds.gram.release import Release
 from analyst_client.terms import col, poly
 from curator_service.privacy.accountant import Price
@@ -78,6 +78,10 @@ def test_the_family_follows_from_the_target(
 def test_a_family_may_be_named(client: CuratorClient) -> None:
     fit = client.fit("alive ~ age", family="gaussian", **ASKED)
     assert type(fit) is RefinedRegression or type(fit) is EmpiricalBayes
+    before = spent(client)
+    with pytest.raises(ValueError, match="no way to this fit: .* is of a boolean"):
+        client.fit("kappa ~ age", family="binomial", **ASKED)
+    assert spent(client) == before
     with pytest.raises(ValueError, match="family is one of gaussian, binomial, poisson, not 'logit'"):
         client.fit("alive ~ age", family="logit", **ASKED)
 
@@ -215,6 +219,34 @@ class TestAsking:
         with pytest.raises(ValueError, match=r"ε = 8 .* more than max_epsilon = 2: nothing was charged"):
             client.fit("kappa ~ frail", max_epsilon=2.0, **ASKED)
         assert spent(client) == before
+
+
+def test_more_than_is_left_is_not_even_asked(client: CuratorClient) -> None:
+    before = spent(client)
+    with pytest.raises(BudgetExceededError, match=r"more than is left: .* epsilon='left' buys as much"):
+        client.fit("kappa ~ frail", **ASKED | {"epsilon": 900.0, "yes": False})
+    assert spent(client) == before
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "message"),
+    [
+        ({"age": [1.0]}, {}, "the name of a dataset at the curator, not a dict"),
+        ("cohort", {"half_width": 0.05}, r"half_width=\{'age': 0.05\}"),
+        ("cohort", {"yes": "no"}, "yes is True or False, not 'no'"),
+    ],
+)
+def test_arguments_that_are_something_else(
+    client: CuratorClient, data: Any, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        client.fit("kappa ~ age", data, **options)
+
+
+def test_a_dataset_that_is_not_there_is_answered_with_those_that_are(client: CuratorClient) -> None:
+    with pytest.raises(DatasetNotFoundError) as caught:
+        client.fit("kappa ~ age", "cohrt", epsilon=1.0)
+    assert caught.value.__notes__ == ["there are cohort, counted"]
 
 
 class TestPrices:

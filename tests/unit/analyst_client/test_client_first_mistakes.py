@@ -552,7 +552,7 @@ def test_analyses_of_counts_say_how_to_have_them() -> None:
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
-        (("flchain", "kappa ~ age"), {"epsilon": 1.0}, "takes model by place, and the others by name: data=…"),
+        (("kappa ~ age", "flchain", 1.0), {}, "takes model, data by place, and the others by name: target=…"),
         (("kappa ~ age",), {"dataset": "flchain"}, "did you mean data='flchain'?"),
         ((), {"formula": "kappa ~ age"}, "did you mean model='kappa ~ age'?"),
         (("kappa ~ age",), {"data": "flchain", "weight": "age"}, "did you mean weights='age'?"),
