@@ -3,9 +3,9 @@
 import inspect
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from analyst_client.arrays import FloatArray
 from analyst_client.errors import BoundsWarning, EstimationError, EstimationWarning
 from analyst_client.estimators.warn import warn_caller
-from analyst_client.inference.base import Bound, IntervalMethod, Results, TestResult
+from analyst_client.inference.base import Bound, HeterogeneityTest, IntervalMethod, Results, TestResult
 from analyst_client.inference.caveats import bound_text, bound_warnings
 from analyst_client.inference.contrasts import (
     AnovaTable,
@@ -159,20 +159,21 @@ class Fit(Estimator, ABC):
 
     def fit(
         self,
-        releases: Refinement | Releases,
+        releases: Refinement | Releases | Sequence[Refinement] | Mapping[str, Release] | Mapping[str, Refinement],
         target: str | None = None,
         *,
         features: Features = None,
         rows: Rows = None,
     ) -> Self:
-        """Fit on a release, on several that tell of the same terms, each weighted by its noise; or on a refinement.
+        """Fit on releases that tell of the same terms, each weighted by its noise; or on refinements.
 
         Parameters
         ----------
-        releases : Release, sequence of Release, or Refinement
-            Releases: one for each hospital; bounds, scalings and noise may differ. See
-            `analyst_client.inference.pooling.pool`. A refinement: of `CuratorClient.refine` with the family of this
-            model, or loaded; it has its target and features.
+        releases : Release or Refinement, or sequence or mapping by name of either
+            One for each hospital; bounds, scalings and noise may differ. Of releases see
+            `analyst_client.inference.pooling.pool`. A refinement is of `CuratorClient.refine` or `Curators.refine` with
+            the family of this model, or loaded; it has its target and features. Of several see
+            `analyst_client.inference.combined.combine`.
         target : str, optional
             One of the targets, or of the features. Default all targets; `LogisticRegression` has one.
         features : sequence of str, optional
@@ -206,12 +207,15 @@ class Fit(Estimator, ABC):
         """
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)  # of a fit before
-        if not isinstance(releases, Refinement):
-            self._fit_releases(releases, target, features, rows)
+        refinements = as_refinements(releases)
+        if not refinements:
+            self._fit_releases(cast("Releases", releases), target, features, rows)
         elif any(one is not None for one in (target, features, rows)):
             raise ValueError("a refinement is of one target and its features: fit(refinement) takes nothing else")
+        elif len(refinements) == 1:
+            self._fit_refinement(*refinements.values())
         else:
-            self._fit_refinement(releases)
+            self._fit_refinements(refinements)
         return self
 
     def _fit_releases(self, releases: Releases, target: str | None, features: Features, rows: Rows) -> None:
@@ -223,6 +227,13 @@ class Fit(Estimator, ABC):
         raise ValueError(
             f"{type(self).__name__} is fitted on releases; RefinedRegression and BayesianRegression are fitted on a "
             "linear refinement"
+        )
+
+    def _fit_refinements(self, refinements: Mapping[str, Refinement]) -> None:
+        """Set all attributes by the refinements of several hospitals. Raise `ValueError` where there are none."""
+        raise ValueError(
+            f"{type(self).__name__} is not fitted on several refinements: RefinedRegression, LogisticRegression and "
+            "PoissonRegression are"
         )
 
     def _keep(self, results: Sequence[Results], columns: Iterable[Column], features: Sequence[str]) -> None:
@@ -543,6 +554,27 @@ class Fit(Estimator, ABC):
     def _test_notes(self, results: Any) -> tuple[str, ...]:
         """Return what intervals and tests of contrasts rest on."""
 
+    def heterogeneity_test(self, target: str | None = None) -> HeterogeneityTest:
+        """Test that all hospitals of the fit have the same coefficients.
+
+        Parameters
+        ----------
+        target : str, optional
+            One of the targets; needed where the fit has several.
+
+        Returns
+        -------
+        HeterogeneityTest
+            Sampling error and privacy noise included: of releases by their scores, of refinements by Cochran's Q.
+
+        Raises
+        ------
+        EstimationError
+            When the fit is of one hospital, or no coefficient is told by two.
+        """
+        found: HeterogeneityTest = self._results_of(target).heterogeneity_test()
+        return found
+
     # Tables.
 
     @takes_level
@@ -794,6 +826,19 @@ class Fit(Estimator, ABC):
     @abstractmethod
     def _score(self, predicted: FloatArray, observed: FloatArray) -> float:
         """Return the score of rows that have both, of shape (n, T). Raise `ValueError` where there is none."""
+
+
+def as_refinements(given: Any) -> dict[str, Refinement]:
+    """Return refinements by name; none where releases, or something else, are given. Raise `ValueError` for both."""
+    if isinstance(given, Refinement):
+        return {"": given}
+    if isinstance(given, str) or not isinstance(given, Collection):
+        return {}
+    named = given.items() if isinstance(given, Mapping) else ((f"refinement {k}", v) for k, v in enumerate(given, 1))
+    found = {str(name): one for name, one in named if isinstance(one, Refinement)}
+    if found and len(found) < len(given):
+        raise ValueError("a fit takes refinements alone, or releases alone")
+    return found
 
 
 def coded_rows(X: Any, columns: Sequence[Column], terms: Sequence[Term], clip: bool | None) -> FloatArray:

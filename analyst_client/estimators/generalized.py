@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from statistics import NormalDist
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,8 +10,7 @@ from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError
 from analyst_client.estimators.base import coded_rows
 from analyst_client.estimators.refinement_fit import RefinementFit, count_rows
-from analyst_client.inference.base import Points, Results, Solved, TestResult
-from analyst_client.inference.quantiles import chi2_tail
+from analyst_client.inference.base import Points, Results, Solved, WaldResults
 from analyst_client.inference.score import ConfidenceSet
 from analyst_client.inference.summary import number
 from analyst_client.refinement.generalized import RefinedGeneralized
@@ -31,7 +29,7 @@ WALD_NOTE = (
 )
 
 
-class LikelihoodResults(Results):
+class LikelihoodResults(WaldResults):
     """Inference about coefficients that maximise a likelihood, as far as its scores were bought.
 
     Parameters
@@ -58,31 +56,9 @@ class LikelihoodResults(Results):
         """The coefficients in scaled units."""
         return self._solved
 
-    def quantile(self, level: float) -> float:
-        """Return that of the normal law."""
-        return -NormalDist().inv_cdf((1.0 - level) / 2.0)
-
     def covariance_of(self, contrasts: FloatArray) -> FloatArray:
         """Return the covariance of linear functions of the scaled coefficients; see `Likelihood.covariance`."""
         return self.law.covariance(contrasts @ self._matrix, robust=self.robust)
-
-    def contrast_sets(self, contrasts: FloatArray, offsets: FloatArray, level: float) -> list[ConfidenceSet]:
-        """Return Wald's intervals of contrasts; the whole line where the noise could hide everything."""
-        centers = contrasts @ self._solved.theta + offsets
-        halves = self.quantile(level) * np.sqrt(np.diag(self.covariance_of(contrasts)))
-        return [
-            ConfidenceSet("interval" if math.isfinite(half) else "line", center - half, center + half)
-            for center, half in zip(centers.tolist(), halves.tolist(), strict=True)
-        ]
-
-    def test(self, contrasts: FloatArray, values: FloatArray) -> TestResult:
-        r"""Test :math:`C\theta = r` by Wald's statistic; NaN where noise could hide a part of it."""
-        covariance, q = self.covariance_of(contrasts), len(contrasts)
-        if not np.isfinite(covariance).all():
-            return TestResult(math.nan, q, math.inf, math.nan)
-        off = contrasts @ self._solved.theta - values
-        statistic = float(off @ np.linalg.solve(covariance, off))
-        return TestResult(statistic / q, q, math.inf, chi2_tail(statistic, q))
 
 
 class GeneralizedFit(RefinementFit):
@@ -139,12 +115,19 @@ class GeneralizedFit(RefinementFit):
             results = Points(Solved(terms, target, theta, free=free), str(error))
         self._keep_refined(refinement, results)
 
+    def _predicting_coef(self) -> FloatArray:
+        found = self.refined_
+        told: FloatArray = self.results_[0].solved.theta
+        return told if found.frame is None or found.theta is None else found.frame.to_terms(found.theta)
+
     def _index(self, X: Any, clip: bool | None) -> FloatArray:
         """Return the linear predictor of rows, of shape (n,)."""
-        found = self.refined_
-        if found.frame is None or found.calibrated is None:
+        if not self.columns_:
             return np.full(count_rows(X), self.intercept_)
-        index: FloatArray = coded_rows(X, self.columns_, self.terms_, clip) @ found.frame.to_terms(found.calibrated)
+        theta: FloatArray = self.results_[0].solved.theta
+        if not self._is_combined and (found := self.refined_).calibrated is not None:
+            theta = found.frame.to_terms(found.calibrated)
+        index: FloatArray = coded_rows(X, self.columns_, self.terms_, clip) @ theta
         return index
 
     def _test_notes(self, results: Any) -> tuple[str, ...]:

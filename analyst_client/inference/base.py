@@ -1,9 +1,11 @@
 """Coefficients of one target in raw units, and what is told of them whatever the fit: errors, intervals, tests."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import NormalDist
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -11,6 +13,7 @@ import numpy as np
 from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError
 from analyst_client.inference.multiplicity import FAMILIES, Family, holm
+from analyst_client.inference.quantiles import chi2_tail
 from analyst_client.inference.score import ConfidenceSet
 from analyst_client.inference.units import raw_units
 from analyst_client.schema.columns import Term
@@ -21,6 +24,24 @@ Bound = float | Mapping[str, float]
 """The size of all coefficients beside the intercept together, or of each named one, in raw units."""
 SLOPES_MAX = 1e12
 """Largest family whose level is told apart from 1."""
+
+
+@dataclass(frozen=True)
+class HeterogeneityTest:
+    """A test that all sites have the same coefficients.
+
+    Attributes
+    ----------
+    statistic : float
+        χ² with `dof` degrees of freedom if they have; F where few public rows take part.
+    dof : int
+        (K − 1) · D, where all K sites tell of all D coefficients.
+    pvalue : float
+    """
+
+    statistic: float
+    dof: int
+    pvalue: float
 
 
 @dataclass(frozen=True)
@@ -166,6 +187,11 @@ class Results(ABC):
     def quantile(self, level: float) -> float:
         """Return by how many standard errors an interval of the delta method reaches to each side."""
 
+    def heterogeneity_test(self) -> HeterogeneityTest:
+        """Test that all sites have the same coefficients. Raise `EstimationError` for one site."""
+        _ = self.told  # says so where points are all there is
+        raise EstimationError("heterogeneity needs several hospitals: fit on a list of what each sold")
+
     def cov_params(self) -> FloatArray:
         """Return the covariance of the estimates, of shape (P, P)."""
         return self.covariance_of(self.contrasts)
@@ -259,6 +285,32 @@ class Results(ABC):
             )
         half = self.quantile(level) * self.std_errors
         return np.column_stack([self.params - half, self.params + half])
+
+
+class WaldResults(Results):
+    """Coefficients with a covariance and a normal law: infinite on the diagonal where a number is not bounded."""
+
+    def quantile(self, level: float) -> float:
+        """Return that of the normal law."""
+        return -NormalDist().inv_cdf((1.0 - level) / 2.0)
+
+    def contrast_sets(self, contrasts: FloatArray, offsets: FloatArray, level: float) -> list[ConfidenceSet]:
+        """Return Wald's intervals of contrasts; the whole line where nothing bounds one."""
+        centers = contrasts @ self.solved.theta + offsets
+        halves = self.quantile(level) * np.sqrt(np.diag(self.covariance_of(contrasts)))
+        return [
+            ConfidenceSet("interval" if math.isfinite(half) else "line", center - half, center + half)
+            for center, half in zip(centers.tolist(), halves.tolist(), strict=True)
+        ]
+
+    def test(self, contrasts: FloatArray, values: FloatArray) -> TestResult:
+        r"""Test :math:`C\theta = r` by Wald's statistic; NaN where nothing bounds a part of it."""
+        covariance, q = self.covariance_of(contrasts), len(contrasts)
+        if not np.isfinite(covariance).all():
+            return TestResult(math.nan, q, math.inf, math.nan)
+        off = contrasts @ self.solved.theta - values
+        statistic = float(off @ np.linalg.solve(covariance, off))
+        return TestResult(statistic / q, q, math.inf, chi2_tail(statistic, q))
 
 
 class Points(Results):
