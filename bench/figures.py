@@ -644,8 +644,9 @@ def run_repeat(population: Population, cell: Cell, seed: int, only: Iterable[str
             sites[1] = population.second.draw(cell.rows // 2, 2 * seed + 1)
         way, fit = ("release", AdaSSP()) if cell.way == "sites" else ("refine", FITS[population.family]())
         bought = [buy(population, site, cell.epsilon, way)[0] for site in sites]
-        x, y = np.concatenate([site.x for site in sites]), np.concatenate([site.y for site in sites])
-        case = Case(population, Draw(sites[0].client, x, y, sites[0].generator), bought, fit.fit(bought))
+        x, y, picked = (np.concatenate([getattr(site, name) for site in sites]) for name in ("x", "y", "picked"))
+        draw = Draw(sites[0].client, x, y, sites[0].generator, picked)
+        case = Case(population, draw, bought, fit.fit(bought))
     else:
         draw = population.draw(cell.rows, seed)
         case = Case(population, draw, *buy(population, draw, cell.epsilon, cell.way))

@@ -11,7 +11,7 @@ from analyst_client.estimators.refinement_fit import RefinementFit
 from analyst_client.estimators.warn import warn_caller
 from analyst_client.inference.base import Bound, Points, Results, Solved
 from analyst_client.inference.caveats import DISAGREEMENT
-from analyst_client.inference.combined import CombinedResults, Estimate, at_params, combine
+from analyst_client.inference.combined import Estimate, at_params, combine
 from analyst_client.inference.heads import spent_text, stated
 from analyst_client.inference.pooling import common_columns, common_terms, widest
 from analyst_client.inference.score import ConfidenceSet
@@ -25,7 +25,10 @@ COMBINED_NOTE = (
 
 
 class CombinedFit(RefinementFit):
-    """A model that is fitted on the refinement of one hospital, or on those of several."""
+    """A model that is fitted on the refinement of one hospital, or on those of several.
+
+    It stands before the class of a fit of one, whose tables it leaves to that.
+    """
 
     _left_out: dict[str, str]
     """Reasons for which hospitals take no part, by name."""
@@ -96,25 +99,29 @@ class CombinedFit(RefinementFit):
         ]
 
     def _test_notes(self, results: Any) -> tuple[str, ...]:
-        return (COMBINED_NOTE,) if self._is_combined else super()._test_notes(results)
+        return (COMBINED_NOTE,) if self._is_combined else super()._test_notes(results)  # type: ignore[safe-super]
 
     def _glance(self, results: Any, level: float) -> dict[str, float]:
         if not self._is_combined:
-            return super()._glance(results, level)
+            return super()._glance(results, level)  # type: ignore[safe-super]
         return {"nobs": self._rows, "releases": len(self.hospitals_)}
 
     def _caveats(self, results: Any, level: float) -> Iterable[str]:
         if not self._is_combined:
-            return super()._caveats(results, level)
+            return super()._caveats(results, level)  # type: ignore[safe-super]
         found = [f"{name} is left out: {reason}." for name, reason in self._left_out.items()]
         if self._are_shared:
             found.append("refinements of one population are of the same people: intervals are as long as that may ask.")
-        return found + self._disagreement(results) + [
-            f"{name}: {text}"
-            for name, fit in self.hospitals_.items()
-            if name not in self._left_out
-            for text in fit.caveats(level)
-        ]
+        return (
+            found
+            + self._disagreement(results)
+            + [
+                f"{name}: {text}"
+                for name, fit in self.hospitals_.items()
+                if name not in self._left_out
+                for text in fit.caveats(level)
+            ]
+        )
 
     @property
     def _are_shared(self) -> bool:
@@ -154,7 +161,7 @@ class CombinedFit(RefinementFit):
 
     def _notes(self, results: Any, sets: Sequence[ConfidenceSet]) -> list[str]:
         if not self._is_combined:
-            return super()._notes(results, sets)
+            return super()._notes(results, sets)  # type: ignore[safe-super]
         hidden = [name for name, one in zip(results.names, sets, strict=True) if not one.is_bounded]
         said = f"No hospital bounds {', '.join(hidden)}: what stands there is shrunk, and its interval has no end."
         return [COMBINED_NOTE, *[said] * bool(hidden)]

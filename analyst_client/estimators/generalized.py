@@ -125,7 +125,8 @@ class GeneralizedFit(RefinementFit):
         if not self.columns_:
             return np.full(count_rows(X), self.intercept_)
         theta: FloatArray = self.results_[0].solved.theta
-        if not self._is_combined and (found := self.refined_).calibrated is not None:
+        found = None if self._is_combined else self.refined_
+        if found is not None and found.frame is not None and found.calibrated is not None:
             theta = found.frame.to_terms(found.calibrated)
         index: FloatArray = coded_rows(X, self.columns_, self.terms_, clip) @ theta
         return index

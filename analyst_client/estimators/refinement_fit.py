@@ -1,9 +1,9 @@
 """Columns, terms and coefficients in raw units, for every estimator on a refinement."""
 
 import re
-from collections.abc import Sized
+from collections.abc import Mapping, Sized
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -33,7 +33,7 @@ class RefinementFit(Fit):
         Cost of all releases, as ε at δ; empty where nothing was charged.
     cut_columns_ : dict of str to str
         Names of columns that were cut to what was found, with those that were asked for.
-    hospitals_ : dict of str to Self
+    hospitals_ : dict of str to Fit
         The fit of each hospital by itself; only of several refinements.
     """
 
@@ -42,7 +42,7 @@ class RefinementFit(Fit):
     refined_: Any
     spent_: str
     cut_columns_: dict[str, str]
-    hospitals_: dict[str, Self]
+    hospitals_: "Mapping[str, RefinementFit]"
 
     @property
     def _is_combined(self) -> bool:

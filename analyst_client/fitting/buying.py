@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from analyst_client.estimators.base import Fit
-from analyst_client.fitting.choice import choose, confirm
+from analyst_client.fitting.choice import Choice, choose, confirm
 from analyst_client.fitting.prices import UNITS, price_left, price_of_accuracy
 from analyst_client.fitting.question import Buyer, FitOptions, Question
 from analyst_client.kinds.gram.request import Asked
@@ -29,7 +29,11 @@ def fit_model(
 ) -> Fit:
     """Choose the way, confirm it, buy it and fit; see `CuratorClient.fit`."""
     question = read_question(client, data, asked, options, price, half_width, guess)
-    choice = choose(question, even_so=even_so)
+    return buy_choice(choose(question, even_so=even_so), max_epsilon=max_epsilon, yes=yes, progress=progress)
+
+
+def buy_choice(choice: Choice, *, max_epsilon: float | None, yes: bool, progress: bool) -> Fit:
+    """Confirm the way that is taken, buy it and fit. Raise `ValueError` above the largest price."""
     cost = choice.taken.cost
     if max_epsilon is not None and cost is not None and cost.epsilon > max_epsilon:
         raise ValueError(

@@ -57,8 +57,8 @@ class Estimate(NamedTuple):
         With m refinements of the same people covariances are m times as large, whatever their errors have in common:
         :math:`\mathrm{Var}(\sum_k W_kx_k) \preceq m\sum_k W_kV_kW_k^\top`.
         """
-        order = [results.names.index(name) for name in names]
         sets = results.told.confidence_sets(LEVEL)
+        order = [results.names.index(name) for name in names]
         halves = np.array([(sets[j].upper - sets[j].lower) / 2.0 if sets[j].is_bounded else math.inf for j in order])
         found = results.cov_params()[np.ix_(order, order)]
         told = np.flatnonzero(np.isfinite(halves))

@@ -3,8 +3,8 @@
 import numpy as np
 
 from analyst_client.arrays import FloatArray
-from analyst_client.inference.equations import SCALE_POINTS
 from analyst_client.inference.base import Results
+from analyst_client.inference.equations import SCALE_POINTS
 from analyst_client.inference.quantiles import student_quantile, student_tails, variance_points
 from analyst_client.inference.results import TargetResults, project_each
 from analyst_client.inference.score import critical_value

@@ -37,8 +37,8 @@ class Refinement(Displayable):
     """Releases that a plan asked for, one after another, and the plan's problem and rules.
 
     Made by `CuratorClient.refine`; `RefinedRegression` fits it, alone or with those of other hospitals, and
-    `LogisticRegression` and `PoissonRegression` where its family is ``"binomial"`` or ``"poisson"``. What the plan finds is made of the releases again,
-    whenever it is needed: nothing else is kept.
+    `LogisticRegression` and `PoissonRegression` where its family is ``"binomial"`` or ``"poisson"``. What the plan
+    finds is made of the releases again, whenever it is needed: nothing else is kept.
 
     Attributes
     ----------
