@@ -280,7 +280,7 @@ class Results(ABC):
         """Return the P confidence intervals, each by itself."""
         if method != "delta":
             raise EstimationError(
-                f"intervals of a generalised fit are those of method 'delta', not {method!r}: a quantile of the "
+                f"intervals of this fit are those of method 'delta', not {method!r}: a quantile of the "
                 "standard error to each side of the estimate"
             )
         half = self.quantile(level) * self.std_errors

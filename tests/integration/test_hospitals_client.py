@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import support
-from support import World, client_of, make_rows, open_world, spent
+from support import World, client_of, make_rows, open_population, open_world, spent
 
 import analyst_client
 from analyst_client import (
@@ -147,7 +147,8 @@ class TestLinear:
 
 
 def test_hospitals_that_disagree_are_told(worlds: dict[str, World], bought: Any) -> None:
-    turned = [row | {"weight": repr(160.0 - float(row["weight"]))} for row in draw_rows(2)]
+    turned = [row | {"weight": repr(160.0 - float(row["weight"]))} for row in draw_rows(3)]
+    open_population(worlds["south"].curator, "village", Price(mu=100.0))
     worlds["south"].grant("ada", worlds["south"].register("turned", "village", turned))
     south = client_of(worlds["south"]).refine("turned", ["age", "sex"], target="weight", **PRICE)
     with pytest.warns(EstimationWarning, match="the hospitals do not tell of the same coefficients"):
