@@ -537,7 +537,9 @@ LINEAR = {
     "described share": Figure(partial(_described, statistic="share"), judge_interval, "share", "release"),
     "described by group": Figure(_by_group, judge_interval, "mean share", "release"),
     "t test": Figure(_t_test_of_groups, judge_interval, "difference pvalue", "release"),
-    "disagreement of sites": Figure(_disagreement, judge_size, "heterogeneity_test statistic dof pvalue", "sites"),
+    "disagreement of sites": Figure(
+        _disagreement, judge_size, "heterogeneity_test statistic dof pvalue differences_of_hospitals", "sites"
+    ),
 }
 GENERALIZED = {
     "coefficient": Figure(
@@ -767,7 +769,7 @@ UNJUDGED = {
         "param_names_ target_names_ caveats names columns_ feature_names_in_ fit fitted_params_ "
         "n_features_in_ row_map_ targets_ term_names_ terms_ get_params set_params classes_ constraints source notes "
         "title kind inverts label across level heads as_html as_text caption facts term coefficients scores target "
-        "estimator releases releases,_weighted baseline terms combined cut_columns_"
+        "estimator releases releases,_weighted baseline terms combined cut_columns_ hospitals_ hospitals"
     ),
     "how a fit was computed": (
         "constant_penalty_ lambda_min_ threshold_ penalty_ scaled_coef_ combinations contrasts equations "
@@ -828,9 +830,9 @@ def _shown() -> set[str]:
         draw = population.draw(2_000, 0)
         answer, fit = buy(population, draw, 3.0, way)
         summaries, frames = [fit.summary()], []
+        other, _ = buy(population, population.draw(2_000, 1), 3.0, way)
+        summaries.append(type(fit)().fit([answer, other]).summary())
         if way == "release":
-            other, _ = buy(population, population.draw(2_000, 1), 3.0, way)
-            summaries.append(AdaSSP().fit([answer, other]).summary())
             people = of_people(population, draw, 3.0)
             found |= {one.label[2] for one in (*describe(people).estimates, *table_one(people, "x2").estimates)}
         if name == "groups":

@@ -307,3 +307,14 @@ def test_the_choice_shows_the_price_at_each_and_asks(curators: Curators, monkeyp
     assert "cost at south" in str(choice)
     assert {way.name for way in choice.ways} >= {"one release at each hospital"}
     assert choice.taken.half_length < choice.taken.places["south"].half_length
+
+
+def test_an_account_of_pure_epsilon_takes_releases_everywhere(worlds: dict[str, World], curators: Curators) -> None:
+    north = worlds["north"]
+    open_population(north.curator, "pure", Price(epsilon=50.0), accountant="pure")
+    north.grant("ada", north.register("pure", "pure", draw_rows(4)))
+    fit = curators.fit("weight ~ age", **ASKED | {"data": {"north": "pure", "south": "cohort"}})
+    assert type(fit) is AdaSSP
+    assert "each={'north': {'mechanism': 'laplace', 'rows': 'box'}" in fit.choice_.call
+    assert "at north: it is of Gaussian noise" in " ".join(fit.choice_.refused)
+    assert run_call(fit.choice_.call, curators).params_ == pytest.approx(fit.params_)
