@@ -769,7 +769,7 @@ UNJUDGED = {
         "param_names_ target_names_ caveats names columns_ feature_names_in_ fit fitted_params_ "
         "n_features_in_ row_map_ targets_ term_names_ terms_ get_params set_params classes_ constraints source notes "
         "title kind inverts label across level heads as_html as_text caption facts term coefficients scores target "
-        "estimator releases releases,_weighted baseline terms combined cut_columns_ hospitals_ hospitals"
+        "estimator releases releases,_weighted baseline terms combined cut_columns_ hospitals_ hospitals choice_"
     ),
     "how a fit was computed": (
         "constant_penalty_ lambda_min_ threshold_ penalty_ scaled_coef_ combinations contrasts equations "

@@ -33,7 +33,7 @@ class CombinedFit(RefinementFit):
     _left_out: dict[str, str]
     """Reasons for which hospitals take no part, by name."""
     _people: list[Any]
-    """Whose rows each refinement is of."""
+    """Whose rows those refinements are of that take part; all, where none does."""
 
     def _fit_refinements(self, refinements: Mapping[str, Refinement]) -> None:
         listed = list(refinements.values())
@@ -50,27 +50,18 @@ class CombinedFit(RefinementFit):
         common = _common([fit.results_[0] for fit in told])
         columns = common_columns(fit.columns_ for fit in told)
         names = Points(common, "").names
-        estimates: list[Estimate] = []
-        self._left_out = {}
-        for (name, fit), own in zip(fits.items(), people, strict=True):
-            try:
-                found = Estimate.of(fit.results_[0], names, people.count(own))
-            except EstimationError as error:
-                self._left_out[name] = str(error)
-                continue
-            if len(found.told):
-                estimates.append(found)
-            else:
-                self._left_out[name] = "the noise hides how its terms vary, so no interval has an end"
+        estimates, self._left_out = _estimate_each(fits, names)
+        self._people = [own for name, own in zip(fits, people, strict=True) if name in estimates] or people
+        shared = [one.shared(self._people.count(o)) for one, o in zip(estimates.values(), self._people, strict=False)]
         rows = [max(fit.refined_.rows, 1.0) for fit in told]
         untold = np.average([fit._points_of(names) for fit in told], axis=0, weights=rows)
         results: Results
         if estimates:
-            results = combine(common, estimates, untold)
+            results = combine(common, shared, untold)
         else:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in self._left_out.items())
             results = Points(at_params(common, untold), f"no hospital tells an interval: {reasons}")
-        self.hospitals_, self._people = fits, people
+        self.hospitals_ = fits
         costs = zip(people, listed, strict=True)
         self.spent_ = spent_text((own, getattr(bought, "cost", None)) for own, one in costs for bought in one.releases)
         self._keep([results], columns, list(told[0].feature_names_in_))
@@ -129,8 +120,9 @@ class CombinedFit(RefinementFit):
 
     @property
     def _rows(self) -> float:
-        """Rows of all hospitals; of those of the same people their mean."""
-        pairs = zip(self.hospitals_.values(), self._people, strict=True)
+        """Rows of hospitals that take part; of those of the same people their mean."""
+        parts = [fit for name, fit in self.hospitals_.items() if name not in self._left_out]
+        pairs = zip(parts or self.hospitals_.values(), self._people, strict=True)
         return float(sum(fit.refined_.rows / self._people.count(own) for fit, own in pairs))
 
     def _head(self, results: Any) -> list[tuple[str, str]]:
@@ -168,6 +160,24 @@ class CombinedFit(RefinementFit):
 
     def _own_notes(self) -> tuple[str, ...]:
         return () if self._is_combined else super()._own_notes()
+
+
+def _estimate_each(
+    fits: Mapping[str, RefinementFit], names: Sequence[str]
+) -> tuple[dict[str, Estimate], dict[str, str]]:
+    """Return the estimates of hospitals that bound a parameter, and reasons for which the others tell none."""
+    estimates, left_out = {}, {}
+    for name, fit in fits.items():
+        try:
+            found = Estimate.of(fit.results_[0], names)
+        except EstimationError as error:
+            left_out[name] = str(error)
+            continue
+        if len(found.told):
+            estimates[name] = found
+        else:
+            left_out[name] = "the noise hides how its terms vary, so no interval has an end"
+    return estimates, left_out
 
 
 def _common(listed: Sequence[Results]) -> Solved:

@@ -33,15 +33,13 @@ class Estimate(NamedTuple):
     covariance: FloatArray
 
     @classmethod
-    def of(cls, results: Results, names: Sequence[str], overlap: int) -> "Estimate":
+    def of(cls, results: Results, names: Sequence[str]) -> "Estimate":
         r"""Read estimates, in an order of names.
 
         Parameters
         ----------
         results : Results
         names : sequence of str
-        overlap : int
-            How many refinements are of the same people, this one included.
 
         Raises
         ------
@@ -53,9 +51,6 @@ class Estimate(NamedTuple):
         A standard error is half of the 95 % interval over 1.96. Of a linear model that interval inverts the score test,
         and is the longer the less sure XᵀX is, up to where it has no end. So a hospital that tells little weighs
         little.
-
-        With m refinements of the same people covariances are m times as large, whatever their errors have in common:
-        :math:`\mathrm{Var}(\sum_k W_kx_k) \preceq m\sum_k W_kV_kW_k^\top`.
         """
         sets = results.told.confidence_sets(LEVEL)
         order = [results.names.index(name) for name in names]
@@ -63,10 +58,18 @@ class Estimate(NamedTuple):
         found = results.cov_params()[np.ix_(order, order)]
         told = np.flatnonzero(np.isfinite(halves))
         places = np.ix_(told, told)
-        longer = math.sqrt(overlap) * halves[told] / NORMAL / np.sqrt(np.diag(found)[told])
+        longer = halves[told] / NORMAL / np.sqrt(np.diag(found)[told])
         covariance = np.diag(np.where(np.isfinite(halves), 0.0, math.inf))
         covariance[places] = longer[:, np.newaxis] * found[places] * longer
         return cls(results.params[order], covariance)
+
+    def shared(self, overlap: int) -> "Estimate":
+        r"""Return the estimate as one of several refinements of the same people.
+
+        Of m of them covariances are m times as large, whatever their errors have in common:
+        :math:`\mathrm{Var}(\sum_k W_kx_k) \preceq m\sum_k W_kV_kW_k^\top`.
+        """
+        return Estimate(self.params, overlap * self.covariance)
 
     @property
     def told(self) -> NDArray[np.intp]:

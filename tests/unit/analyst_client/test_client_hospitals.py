@@ -50,7 +50,7 @@ def told(k: int, hidden: tuple[int, ...] = ()) -> Told:
 
 def combined(*results: Told, overlap: int = 1, common: tuple[Term, ...] = TERMS) -> CombinedResults:
     names = [term.name for term in common]
-    estimates = [Estimate.of(one, names, overlap) for one in results]
+    estimates = [Estimate.of(one, names).shared(overlap) for one in results]
     return combine(Solved(common, TARGET, np.zeros(3)), estimates, np.array([9.0, 9.0, 9.0]))
 
 
