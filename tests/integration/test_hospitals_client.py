@@ -224,7 +224,7 @@ class TestRefusals:
 class TestRefine:
     def test_nothing_is_held_or_charged_where_one_refuses(self, curators: Curators) -> None:
         before = spendings(curators)
-        asked: Any = {**PRICE, "each": {"south": {"mu": 299.0}}}
+        asked: Any = {**PRICE, "each": {"south": {"mu": 310.0}}}
         with pytest.raises(BudgetExceededError, match="south") as refusal:
             curators.refine("cohort", ["age", "height"], target="kappa", **asked)
         assert any("held at north was given back" in note for note in refusal.value.__notes__)
