@@ -100,6 +100,8 @@ class CombinedFit(RefinementFit):
     def _caveats(self, results: Any, level: float) -> Iterable[str]:
         if not self._is_combined:
             return super()._caveats(results, level)  # type: ignore[safe-super]
+        if isinstance(results, Points):
+            return []  # whose reason says it of each
         found = [f"{name} is left out: {reason}." for name, reason in self._left_out.items()]
         if self._are_shared:
             found.append("refinements of one population are of the same people: intervals are as long as that may ask.")
