@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -26,12 +26,22 @@ from analyst_client.inference.pooling import common_terms
 from analyst_client.kinds.gram.request import Asked
 from analyst_client.refinement.together import Named
 
-if TYPE_CHECKING:
-    from analyst_client.curators import Curators
+
+class Buyers(Protocol):
+    """What a choice asks of `Curators`."""
+
+    @property
+    def clients(self) -> Any: ...  # noqa: D102 -- see `Curators`
+
+    @property
+    def refine(self) -> Any: ...  # noqa: D102 -- see `Curators`
+
+    @property
+    def plan(self) -> Any: ...  # noqa: D102 -- see `Curators`
 
 
 def fit_hospitals(
-    curators: "Curators",
+    curators: Buyers,
     data: Mapping[str, str],
     asked: Asked,
     options: FitOptions,
@@ -67,7 +77,7 @@ def fit_hospitals(
     return buy_choice(rank(found, even_so=even_so), max_epsilon=max_epsilon, yes=yes, progress=progress)
 
 
-def _find_ways(curators: "Curators", questions: Mapping[str, Question], named: Named) -> tuple[list[Way], list[str]]:
+def _find_ways(curators: Buyers, questions: Mapping[str, Question], named: Named) -> tuple[list[Way], list[str]]:
     """Return the ways that all hospitals have, and reasons for which others are none."""
     data, first = _alike([question.data for question in questions.values()], questions), next(iter(questions.values()))
     family = first.family[0]
