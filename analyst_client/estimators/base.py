@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from analyst_client.arrays import FloatArray
 from analyst_client.errors import BoundsWarning, EstimationError, EstimationWarning
 from analyst_client.estimators.warn import warn_caller
-from analyst_client.inference.base import Bound, HeterogeneityTest, IntervalMethod, Results, TestResult
+from analyst_client.inference.base import Bound, IntervalMethod, Results, TestResult
 from analyst_client.inference.caveats import bound_text, bound_warnings
 from analyst_client.inference.contrasts import (
     AnovaTable,
@@ -553,27 +553,6 @@ class Fit(Estimator, ABC):
     @abstractmethod
     def _test_notes(self, results: Any) -> tuple[str, ...]:
         """Return what intervals and tests of contrasts rest on."""
-
-    def heterogeneity_test(self, target: str | None = None) -> HeterogeneityTest:
-        """Test that all hospitals of the fit have the same coefficients.
-
-        Parameters
-        ----------
-        target : str, optional
-            One of the targets; needed where the fit has several.
-
-        Returns
-        -------
-        HeterogeneityTest
-            Sampling error and privacy noise included: of releases by their scores, of refinements by Cochran's Q.
-
-        Raises
-        ------
-        EstimationError
-            When the fit is of one hospital, or no coefficient is told by two.
-        """
-        found: HeterogeneityTest = self._results_of(target).heterogeneity_test()
-        return found
 
     # Tables.
 

@@ -1,6 +1,7 @@
 """A fit of the refinements of several hospitals: their own fits, and the coefficients that they have in common."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,19 @@ from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError, EstimationWarning
 from analyst_client.estimators.refinement_fit import RefinementFit
 from analyst_client.estimators.warn import warn_caller
+from analyst_client.inference.agreement import HeterogeneityTest
 from analyst_client.inference.base import Bound, Points, Results, Solved
 from analyst_client.inference.caveats import DISAGREEMENT
-from analyst_client.inference.combined import Estimate, at_params, combine
+from analyst_client.inference.combined import (
+    CombinedResults,
+    Estimate,
+    at_params,
+    combine,
+    common_columns,
+    common_terms,
+)
 from analyst_client.inference.heads import spent_text, stated
-from analyst_client.inference.pooling import common_columns, common_terms, widest
+from analyst_client.inference.pooling import _widest
 from analyst_client.inference.score import ConfidenceSet
 from analyst_client.inference.summary import number, p_text
 from analyst_client.refinement.refinement import Refinement
@@ -75,13 +84,33 @@ class CombinedFit(RefinementFit):
         points = results.contrasts @ self._predicting_coef() + results.offsets
         return np.asarray(points[[results.names.index(name) for name in names]], dtype=np.float64)
 
+    def heterogeneity_test(self, target: str | None = None) -> HeterogeneityTest:
+        """Test that all hospitals of the fit have the same coefficients: of refinements by Cochran's Q.
+
+        Parameters
+        ----------
+        target : str, optional
+            The target: a refinement has one.
+
+        Returns
+        -------
+        HeterogeneityTest
+            Sampling error and privacy noise included.
+
+        Raises
+        ------
+        EstimationError
+            When the fit is of one hospital, or no coefficient is told by two.
+        """
+        results = self._results_of(target).told
+        if not isinstance(results, CombinedResults):
+            raise EstimationError("heterogeneity needs several hospitals: fit on a list of their refinements")
+        return results.heterogeneity_test()
+
     def _disagreement(self, results: Results) -> list[str]:
         """Return what to say where hospitals do not tell of the same coefficients."""
-        try:
-            test = results.heterogeneity_test()
-        except EstimationError:
-            return []
-        if test.pvalue >= DISAGREEMENT:
+        test = _find_test(results)
+        if test is None or test.pvalue >= DISAGREEMENT:
             return []
         return [
             f"the hospitals do not tell of the same coefficients (p {p_text(test.pvalue, relation=True)}): what is "
@@ -137,9 +166,7 @@ class CombinedFit(RefinementFit):
     def _facts(self, results: Any, level: float, bound: Bound | None) -> list[tuple[str, str]]:
         if not self._is_combined:
             return super()._facts(results, level, bound)
-        try:
-            test = results.heterogeneity_test()
-        except EstimationError:
+        if (test := _find_test(results)) is None:
             return []
         said = f"χ²({test.dof}) = {number(test.statistic)}, p {p_text(test.pvalue, relation=True)}"
         return [("differences of hospitals", said)]
@@ -162,6 +189,14 @@ class CombinedFit(RefinementFit):
 
     def _own_notes(self) -> tuple[str, ...]:
         return () if self._is_combined else super()._own_notes()
+
+
+def _find_test(results: Results) -> HeterogeneityTest | None:
+    """Return the test that hospitals have the same coefficients; None where nothing tells."""
+    if isinstance(results, CombinedResults):
+        with suppress(EstimationError):
+            return results.heterogeneity_test()
+    return None
 
 
 def _estimate_each(
@@ -200,4 +235,4 @@ def _common(listed: Sequence[Results]) -> Solved:
     theta = np.zeros(len(terms))
     for j, term in enumerate(terms[free:], free):
         theta[j] = term.scale  # of a coefficient of 1 in raw units
-    return Solved(terms, widest([one.target for one in solved]), theta, free=free)
+    return Solved(terms, _widest([one.target for one in solved]), theta, free=free)

@@ -12,7 +12,7 @@ from analyst_client.errors import EstimationError, EstimationWarning
 from analyst_client.estimators.base import Features, Fit, Releases, Rows, coded_rows
 from analyst_client.estimators.plausibility import check_plausible
 from analyst_client.estimators.warn import warn_caller
-from analyst_client.inference.agreement import SiteError, site_error
+from analyst_client.inference.agreement import HeterogeneityTest, SiteError, heterogeneity_test, site_error
 from analyst_client.inference.base import Bound, IntervalMethod, Results
 from analyst_client.inference.caveats import (
     ESTIMAND_NOTE,
@@ -194,6 +194,10 @@ class LinearFit(Fit):
     def scale_(self) -> float | FloatArray:
         """Residual variance, in squared units of the target, corrected for privacy noise; NaN where that hides it."""
         return self._of_each_target(lambda results: results.told.scale)
+
+    def heterogeneity_test(self, target: str | None = None) -> HeterogeneityTest:
+        """Test that all releases of the fit have the same coefficients. Raise `EstimationError` for one release."""
+        return heterogeneity_test(self._results_of(target).told.equations)
 
     @takes_level
     def identification(self, level: float = 0.95, target: str | None = None) -> Identification:

@@ -16,7 +16,7 @@ from analyst_client.estimators.generalized import CASES_PER_TERM, GeneralizedFit
 from analyst_client.estimators.linalg import invert_symmetric
 from analyst_client.estimators.linear import LinearFit
 from analyst_client.estimators.warn import warn_caller
-from analyst_client.inference.base import Bound, HeterogeneityTest, Points, Solved, TestResult
+from analyst_client.inference.base import Bound, Points, Solved, TestResult
 from analyst_client.inference.caveats import agreement_warnings
 from analyst_client.inference.equations import Equations
 from analyst_client.inference.heads import NOT_TOLD, head_of
@@ -100,10 +100,6 @@ class ProjectedResults(Points):
     def tests(self) -> tuple[TestResult, ...]:
         """Tests of each slope being 0; the constant has none."""
         return (TestResult(math.nan, 1, math.nan, math.nan), *self.linear.tests[1:])
-
-    def heterogeneity_test(self) -> HeterogeneityTest:
-        """Test that all releases have the same linear projection. Raise `EstimationError` for one release."""
-        return self.linear.heterogeneity_test()
 
     def test(self, contrasts: FloatArray, values: FloatArray) -> TestResult:
         """Test that linear functions of slopes are 0: those of the projection are so where these are."""

@@ -22,7 +22,7 @@ from analyst_client.fitting.ways import (
     refining_options,
     releasing_options,
 )
-from analyst_client.inference.pooling import common_terms
+from analyst_client.inference.combined import common_terms
 from analyst_client.kinds.gram.request import Asked
 from analyst_client.refinement.together import Named
 

@@ -7,13 +7,30 @@ import numpy as np
 
 from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError
-from analyst_client.inference.base import HeterogeneityTest
 from analyst_client.inference.equations import Equations, Site
 from analyst_client.inference.pooling import own_equations
 from analyst_client.inference.quantiles import student_quantile
 from analyst_client.inference.score import critical_value, p_value
 
 ROUNDING = 1e-14  # of a scaled target's variance: what is left of a perfect fit
+
+
+@dataclass(frozen=True)
+class HeterogeneityTest:
+    """A test that all sites have the same coefficients.
+
+    Attributes
+    ----------
+    statistic : float
+        χ² with `dof` degrees of freedom if they have; F where few public rows take part.
+    dof : int
+        (K − 1) · D.
+    pvalue : float
+    """
+
+    statistic: float
+    dof: int
+    pvalue: float
 
 
 @dataclass(frozen=True)

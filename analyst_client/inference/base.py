@@ -27,24 +27,6 @@ SLOPES_MAX = 1e12
 
 
 @dataclass(frozen=True)
-class HeterogeneityTest:
-    """A test that all sites have the same coefficients.
-
-    Attributes
-    ----------
-    statistic : float
-        χ² with `dof` degrees of freedom if they have; F where few public rows take part.
-    dof : int
-        (K − 1) · D, where all K sites tell of all D coefficients.
-    pvalue : float
-    """
-
-    statistic: float
-    dof: int
-    pvalue: float
-
-
-@dataclass(frozen=True)
 class TestResult:
     """A test of a hypothesis.
 
@@ -186,11 +168,6 @@ class Results(ABC):
     @abstractmethod
     def quantile(self, level: float) -> float:
         """Return by how many standard errors an interval of the delta method reaches to each side."""
-
-    def heterogeneity_test(self) -> HeterogeneityTest:
-        """Test that all sites have the same coefficients. Raise `EstimationError` for one site."""
-        _ = self.told  # says so where points are all there is
-        raise EstimationError("heterogeneity needs several hospitals: fit on a list of what each sold")
 
     def cov_params(self) -> FloatArray:
         """Return the covariance of the estimates, of shape (P, P)."""

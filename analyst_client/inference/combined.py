@@ -1,7 +1,8 @@
 """Coefficients of several hospitals that were estimated one by one, each weighted by its own information."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -10,8 +11,11 @@ from numpy.typing import NDArray
 
 from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError
-from analyst_client.inference.base import HeterogeneityTest, Points, Results, Solved, WaldResults
+from analyst_client.inference.agreement import HeterogeneityTest
+from analyst_client.inference.base import Points, Results, Solved, WaldResults
+from analyst_client.inference.pooling import _widest
 from analyst_client.inference.quantiles import chi2_tail
+from analyst_client.schema.columns import Column, Term
 
 LEVEL = 0.95
 """Of the intervals that a hospital's standard errors are read off."""
@@ -170,6 +174,44 @@ def combine(common: Solved, estimates: Sequence[Estimate], untold: FloatArray) -
     params, moment = untold.copy(), np.sum([one.information @ one.params for one in estimates], axis=0)
     params[told] = covariance[np.ix_(told, told)] @ moment[told]
     return CombinedResults(at_params(common, params), covariance, estimates)
+
+
+def common_terms(listed: Sequence[Sequence[Term]]) -> tuple[Term, ...]:
+    """Return the terms of the first hospital, numbers within the bounds of all. Raise `ValueError` for other terms."""
+    names = [{term.name for term in terms} for terms in listed]
+    for found in names:
+        if odd := found ^ names[0]:
+            raise ValueError(
+                f"releases have different terms: {', '.join(sorted(odd))}. Ask the same features of every curator"
+            )
+    by_name = [{term.name: term for term in terms} for terms in listed]
+    return tuple(_widest([named[term.name] for named in by_name]) for term in listed[0])
+
+
+def common_columns(listed: Iterable[Iterable[Column]]) -> tuple[Column, ...]:
+    """Return the columns of the first hospital, numbers within the bounds of all, levels in any order.
+
+    Raises
+    ------
+    ValueError
+        When levels are other ones.
+    """
+    by_name = [{column.name: column for column in columns} for columns in listed]
+    columns = []
+    for column in by_name[0].values():
+        same = [named[column.name] for named in by_name if column.name in named]
+        lower = [c.lower for c in same if c.lower is not None]
+        upper = [c.upper for c in same if c.upper is not None]
+        if any(_levels(c) != _levels(column) or c.type != column.type for c in same):
+            raise ValueError(f"releases declare different levels of {column.name!r}")
+        bounded = len(lower) == len(same)
+        columns.append(replace(column, lower=min(lower) if bounded else None, upper=max(upper) if bounded else None))
+    return tuple(columns)
+
+
+def _levels(column: Column) -> tuple[str, ...]:
+    """Return levels in an order of their own, as terms name those that are coded; of a boolean false and true."""
+    return tuple(sorted(column.levels)) if column.type == "categorical" else column.levels
 
 
 def at_params(common: Solved, params: FloatArray) -> Solved:

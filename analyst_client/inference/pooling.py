@@ -82,8 +82,7 @@ def pool(
         if release.xtx is None or release.xty is None or not release.targets:
             raise EstimationError("a fit needs XᵀX and Xᵀy: ask for the statistics 'xtx' and 'xty' with a target")
     first = listed[0]
-    terms = _common_terms(listed)
-    columns = common_columns([c for c in one.columns if c.name not in one.target_names] for one in listed)
+    terms, columns = _common_terms(listed), _common_columns(listed)
     names = [target] if target is not None else list(first.target_names)
     return [_equations(listed, name, terms, columns, counts) for name in names]
 
@@ -142,7 +141,7 @@ def _equations(
     releases: list[Release], target: str, terms: tuple[Term, ...], columns: tuple[Column, ...], rows: list[float | None]
 ) -> Equations:
     found = [_target(release, target) for release in releases]
-    common = widest([release.targets[t] for release, t in zip(releases, found, strict=True)])
+    common = _widest([release.targets[t] for release, t in zip(releases, found, strict=True)])
     sites = tuple(
         _site(release, t, terms, common, count) for release, t, count in zip(releases, found, rows, strict=True)
     )
@@ -272,7 +271,10 @@ def _transform(release: Release, terms: tuple[Term, ...]) -> FloatArray:
 
 def _common_terms(releases: list[Release]) -> tuple[Term, ...]:
     first = releases[0]
-    check_same_terms([release.terms for release in releases])
+    for release in releases[1:]:
+        if set(release.term_names) != set(first.term_names) or release.has_constant != first.has_constant:
+            odd = sorted(set(release.term_names) ^ set(first.term_names))
+            raise ValueError(f"releases have different terms: {', '.join(odd)}. Ask the same features of every curator")
     if any((release.combined, release.posted) != (first.combined, first.posted) for release in releases):
         raise ValueError(
             "releases are of other combinations, or of terms with other bounds: combine alike at every curator"
@@ -284,30 +286,14 @@ def _common_terms(releases: list[Release]) -> tuple[Term, ...]:
         raise ValueError(f"this client does not know the row map {unknown.name}: a newer one may")
     if divided is not None and len(row_maps) > 1:
         raise ValueError(f"rows mapped by {divided.name!r} make another model: they go with their like alone")
-    terms = common_terms([release.terms for release in releases])
-    if divided is not None and any(set(terms) != set(release.terms) for release in releases):
+    by_name = [{term.name: term for term in release.terms} for release in releases]
+    terms = tuple(_widest([named[term.name] for named in by_name]) for term in first.terms)
+    if divided is not None and any(terms != tuple(named[name] for name in first.term_names) for named in by_name):
         raise ValueError(f"rows mapped by {divided.name!r} under different bounds do not fit together")
     return terms
 
 
-def check_same_terms(listed: Sequence[Sequence[Term]]) -> None:
-    """Raise `ValueError` where sites have terms of other names, in whatever order."""
-    names = [{term.name for term in terms} for terms in listed]
-    kinds = [terms[0].kind == "constant" for terms in listed]
-    for found, has_constant in zip(names, kinds, strict=True):
-        if found != names[0] or has_constant != kinds[0]:
-            odd = ", ".join(sorted(found ^ names[0]))
-            raise ValueError(f"releases have different terms: {odd}. Ask the same features of every curator")
-
-
-def common_terms(listed: Sequence[Sequence[Term]]) -> tuple[Term, ...]:
-    """Return the terms of the first site, numbers within the bounds of all. Raise `ValueError` for others."""
-    check_same_terms(listed)
-    by_name = [{term.name: term for term in terms} for terms in listed]
-    return tuple(widest([named[term.name] for named in by_name]) for term in listed[0])
-
-
-def widest(terms: Sequence[Term]) -> Term:
+def _widest(terms: list[Term]) -> Term:
     """Return one term for several of the same name: the same, or one that spans all their bounds."""
     first = terms[0]
     if (first.basis or first.factors) and any(term != first for term in terms):
@@ -324,24 +310,18 @@ def widest(terms: Sequence[Term]) -> Term:
     return replace(first, center=(lower + upper) / 2.0, scale=(upper - lower) / 2.0)
 
 
-def common_columns(listed: Iterable[Iterable[Column]]) -> tuple[Column, ...]:
-    """Return the columns of the first site, numbers within the bounds of all, which have the same levels."""
-    by_name = [{column.name: column for column in columns} for columns in listed]
+def _common_columns(releases: list[Release]) -> tuple[Column, ...]:
+    by_name = [{c.name: c for c in release.columns if c.name not in release.target_names} for release in releases]
     columns = []
     for column in by_name[0].values():
         same = [named[column.name] for named in by_name if column.name in named]
         lower = [c.lower for c in same if c.lower is not None]
         upper = [c.upper for c in same if c.upper is not None]
-        if any(_levels(c) != _levels(column) or c.type != column.type for c in same):
+        if any(c.levels != column.levels or c.type != column.type for c in same):
             raise ValueError(f"releases declare different levels of {column.name!r}")
         bounded = len(lower) == len(same)
         columns.append(replace(column, lower=min(lower) if bounded else None, upper=max(upper) if bounded else None))
     return tuple(columns)
-
-
-def _levels(column: Column) -> tuple[str, ...]:
-    """Return levels in an order of their own, as terms name those that are coded; of a boolean false and true."""
-    return tuple(sorted(column.levels)) if column.type == "categorical" else column.levels
 
 
 def _target(release: Release, name: str) -> int:

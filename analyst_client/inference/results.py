@@ -13,8 +13,8 @@ import numpy as np
 
 from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError
-from analyst_client.inference.agreement import heterogeneity_test, random_effects
-from analyst_client.inference.base import Bound, HeterogeneityTest, IntervalMethod, Results, Solved, TestResult, shifted
+from analyst_client.inference.agreement import random_effects
+from analyst_client.inference.base import Bound, IntervalMethod, Results, Solved, TestResult, shifted
 from analyst_client.inference.bootstrap import bootstrap_solutions
 from analyst_client.inference.corrected_posterior import draw_posterior
 from analyst_client.inference.equations import Equations
@@ -156,10 +156,6 @@ class TargetResults(Results):
             covariance = self.solution.inverse @ self.equations.covariance @ self.solution.inverse.T
         found: FloatArray = contrasts @ covariance @ contrasts.T
         return found
-
-    def heterogeneity_test(self) -> HeterogeneityTest:
-        """Test that all releases have the same coefficients. Raise `EstimationError` for one release."""
-        return heterogeneity_test(self.equations)
 
     @property
     def privacy_share(self) -> FloatArray:

@@ -10,8 +10,7 @@ import pytest
 from analyst_client import Column, EstimationError
 from analyst_client.arrays import FloatArray
 from analyst_client.inference.base import Points, Solved, WaldResults
-from analyst_client.inference.combined import CombinedResults, Estimate, at_params, combine
-from analyst_client.inference.pooling import common_columns
+from analyst_client.inference.combined import CombinedResults, Estimate, at_params, combine, common_columns
 from analyst_client.schema.columns import CONSTANT, Term
 
 TERMS = (
