@@ -23,7 +23,7 @@ export CURATOR_TEST_TIME_SCALE ?= 3
 export PYTHONDONTWRITEBYTECODE =
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo check test test-spark lint types coverage races fuzz soak audit sweeps docs notebooks lock wheelhouse bench studies clean
+.PHONY: help demo check test test-r test-spark lint types coverage races fuzz soak audit sweeps docs notebooks lock wheelhouse bench studies clean
 .DEFAULT_GOAL := help
 
 help: ## show the targets
@@ -51,10 +51,10 @@ demo: $(VENV)/.demo ## the main job on a real cohort: register, buy, fit, verify
 	$(BIN)/python examples/flchain/demo.py
 
 check: $(VENV)/.installed lint types ## lint, types, and every test that is not slow
-	$(PYTEST) -m "not slow and not simulations and not crashes and not machines"
+	$(PYTEST) -m "not slow and not simulations and not crashes and not machines and not package"
 
 test: $(VENV)/.installed $(CRATE)/.installed lint types ## lint, types and every test that is in no sweep
-	$(PYTEST) -m "not simulations and not crashes and not machines"
+	$(PYTEST) -m "not simulations and not crashes and not machines and not package"
 
 $(CRATE)/.installed: locks/crate.lock
 	$(PYTHON) -m venv $(CRATE)
@@ -67,6 +67,17 @@ $(SPARK)/.installed: locks/spark.lock $(PROJECTS)
 
 test-spark: $(SPARK)/.installed ## the engine of Spark, on two cores: needs Java 17, and 450 MB of pyspark
 	$(SPARK)/bin/python -m pytest tests/spark
+
+# Of `make test-r`: where it writes, and the Python whose library R runs.
+R_FOLDER ?= build/r
+R_PYTHON ?= $(BIN)/python
+# No reader's machine has all that is suggested, and a clock is asked for elsewhere.
+R_CHECK = _R_CHECK_FORCE_SUGGESTS_=false _R_CHECK_SYSTEM_CLOCK_=0 _R_CHECK_FUTURE_FILE_TIMESTAMPS_=false
+
+test-r: $(VENV)/.installed ## the R package: R CMD build and R CMD check; needs R, pandoc and packages (.ci/run names them)
+	rm -rf $(R_FOLDER)/check && mkdir -p $(R_FOLDER)/check
+	cd $(R_FOLDER)/check && CURATOR_PYTHON=$(abspath $(R_PYTHON)) R CMD build $(CURDIR)/r
+	cd $(R_FOLDER)/check && CURATOR_PYTHON=$(abspath $(R_PYTHON)) $(R_CHECK) R CMD check --no-manual curator_*.tar.gz
 
 coverage: $(VENV)/.installed ## lines that the unit tests execute
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder tests/unit \
@@ -105,16 +116,16 @@ notebooks: $(VENV)/.installed ## run the documentation's notebooks, and store wh
 
 LOCK = $(BIN)/uv pip compile --quiet --universal --no-strip-extras --generate-hashes --no-annotate --no-header --python-version 3.11
 lock: $(VENV)/.installed ## write the lock files anew: names, versions, hashes, no addresses
-	$(LOCK) --extra traces --extra docs --extra dev --extra plots --extra formula $(PROJECTS) -o locks/dev.lock
+	$(LOCK) --extra traces --extra docs --extra dev --extra plots --extra formula --extra truststore $(PROJECTS) -o locks/dev.lock
 	$(LOCK) -c locks/dev.lock --extra plots $(PROJECTS) locks/build.in -o locks/demo.lock
 	$(LOCK) -c locks/dev.lock pyproject.toml locks/build.in -o locks/server.lock
-	$(LOCK) -c locks/dev.lock analyst_client/pyproject.toml -o locks/client.lock
+	$(LOCK) -c locks/dev.lock --extra formula analyst_client/pyproject.toml -o locks/client.lock
 	$(LOCK) -c locks/dev.lock --all-extras $(PROJECTS) -o locks/spark.lock
 	$(LOCK) locks/crate.in -o locks/crate.lock
 
 wheelhouse: $(VENV)/.installed ## every wheel of server and client, a script that installs them offline, and deploy/
 	rm -rf $(WHEELHOUSE)
-	$(BIN)/python -m pip download $(QUIET) --require-hashes --only-binary :all: --requirement locks/server.lock --dest $(WHEELHOUSE)
+	$(BIN)/python -m pip download $(QUIET) --require-hashes --only-binary :all: --requirement locks/server.lock --requirement locks/client.lock --dest $(WHEELHOUSE)
 	$(BIN)/python -m hatchling build --target wheel --directory $(WHEELHOUSE)
 	cd analyst_client && $(abspath $(BIN))/python -m hatchling build --target wheel --directory $(abspath $(WHEELHOUSE))
 	cp -R locks/server.lock locks/client.lock deploy deploy/install-offline $(WHEELHOUSE)

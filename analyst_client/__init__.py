@@ -51,7 +51,9 @@ if TYPE_CHECKING:
     from analyst_client.estimators.adassp import AdaSSP as AdaSSP
     from analyst_client.estimators.bayes import BayesianRegression as BayesianRegression
     from analyst_client.estimators.bayes import RobustPrivateRegression as RobustPrivateRegression
+    from analyst_client.estimators.comparison import compare as compare
     from analyst_client.estimators.empirical_bayes import EmpiricalBayes as EmpiricalBayes
+    from analyst_client.estimators.loading import load_fit as load_fit
     from analyst_client.estimators.logistic import LogisticRegression as LogisticRegression
     from analyst_client.estimators.poisson import PoissonRegression as PoissonRegression
     from analyst_client.estimators.refined import RefinedRegression as RefinedRegression

@@ -1,17 +1,14 @@
 """The client of a curator: one method for each endpoint."""
 
-import io
 import os
 import sys
 import warnings
-import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 
@@ -27,6 +24,8 @@ from analyst_client.errors import (
     UselessRequestError,
 )
 from analyst_client.http.credentials import Credentials
+from analyst_client.http.evidence import save_evidence
+from analyst_client.http.problems import under_key
 from analyst_client.http.purchasing import Purchasing
 from analyst_client.http.session import Session, dataset_path, path_segment, read_text
 from analyst_client.http.sign_in import find_place, sign_in
@@ -45,7 +44,6 @@ from analyst_client.kinds.gram.request import (
 from analyst_client.kinds.gram.two_steps import leaves_row_map, quote_steps
 from analyst_client.kinds.registry import read_quote
 from analyst_client.kinds.request import PricedRequest
-from analyst_client.ledger.files import replace_file
 from analyst_client.ledger.memory import Memory, MemoryPlace
 from analyst_client.local.reports import Reports
 from analyst_client.local.surveys import Survey
@@ -720,12 +718,9 @@ class CuratorClient:
         key = choose_key(idempotency_key)
         body = reservation_body(epsilon, delta, mu, rho, expires_in_s=expires_in_s, project=project)
         path = dataset_path(dataset) + "/reservations"
-        try:
+        with under_key(key):
             answered = self._session.ask("POST", path, dataset=dataset, content=body, idempotency_key=key)
             return self._session.accept_reservation(answered)
-        except CuratorError as error:
-            error.idempotency_key = key
-            raise
 
     def threshold_terms(
         self, dataset: str, *, positives: int, epsilon: float, direction: str = "above"
@@ -792,7 +787,7 @@ class CuratorClient:
         """
         key, path = choose_key(idempotency_key), dataset_path(dataset) + "/sessions"
         body = session_body(positives, direction, epsilon, project)
-        try:
+        with under_key(key):
             answered = self._session.ask("POST", path, dataset=dataset, content=body, idempotency_key=key)
             opened = OpenedSession.read(answered.body)
             stated = {
@@ -803,9 +798,6 @@ class CuratorClient:
                 "units": str(opened.cost.units),
             }
             self._session.accept_entry(opened.receipt, stated, answered.snapshot, dataset)
-        except CuratorError as error:
-            error.idempotency_key = key
-            raise
         return ThresholdSession(self._session, opened)
 
     def survey_reports(self, survey: str) -> Reports:
@@ -1324,10 +1316,7 @@ class CuratorClient:
         CuratorError
             See `analyst_client.errors`.
         """
-        answered = self._session.ask("GET", f"/v1/releases/{path_segment(release_id)}/evidence").http
-        if not zipfile.is_zipfile(io.BytesIO(answered.content)):
-            raise ServiceError("malformed answer: not an archive", status=answered.status_code)
-        replace_file(Path(path), answered.content)
+        save_evidence(self._transport, f"/v1/releases/{path_segment(release_id)}", path)
 
 
 class _Waiting:

@@ -1,7 +1,9 @@
-"""Send one request to several hospitals. Reserve budget at all of them first: if one refuses, nothing is charged."""
+"""Send one request to several hospitals. Reserve budget first: if too few of them grant it, nothing is charged."""
 
+import re
+import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, overload
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from analyst_client.refinement.buying import RefinementOptions
     from analyst_client.refinement.refinement import Refinement
 
-__all__ = ["Curators", "PurchasePlan"]
+__all__ = ["Curators", "PurchasePlan", "Purchased"]
 
 RESERVED_FOR_S = 3600
 Bought = TypeVar("Bought", bound=Answer)
@@ -43,6 +45,9 @@ class Curators:
     ----------
     clients : mapping of str to CuratorClient
         One for each hospital; they are closed with this.
+    at_least : int, optional
+        Number of hospitals that a purchase needs. Default all that are asked. Nothing is charged at any until so many
+        have granted the budget; those that failed are named in the result.
 
     Examples
     --------
@@ -52,11 +57,13 @@ class Curators:
     >>> curators.close()
     """
 
-    def __init__(self, clients: Mapping[str, CuratorClient]) -> None:
+    def __init__(self, clients: Mapping[str, CuratorClient], *, at_least: int | None = None) -> None:
         if not isinstance(clients, Mapping) or not clients:
             call = "Curators({'north': client, 'south': other})"
             raise ValueError(f"at least one curator is needed, by a name of your own: {call}")
-        self.clients = dict(clients)
+        if at_least is not None and (type(at_least) is not int or not 1 <= at_least <= len(clients)):
+            raise ValueError(f"at_least is a number of hospitals from 1 to {len(clients)}, not {at_least!r}")
+        self.clients, self.at_least = dict(clients), at_least
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -125,19 +132,27 @@ class Curators:
         ValueError
             When a name is not that of a curator, or the arguments contradict each other; nothing was sent.
         CuratorError
-            When a curator refuses a quote. Its note names the curator.
+            When a curator refuses a quote, and fewer than `at_least` are left. Its note names the curator.
         """
         datasets = self._datasets(dataset, each)
         whole = features if isinstance(features, str | Model | Request) else tuple(features)
-        purchases = []
+        needed = len(datasets) if self.at_least is None else self.at_least
+        if needed > len(datasets):
+            raise ValueError(f"at_least is {needed}, and the plan asks {len(datasets)}: {', '.join(datasets)}")
+        purchases: list[_Purchase] = []
+        failed: dict[str, CuratorError] = {}
         for name in datasets:
             asked: ReleaseOptions = {**options, **(each or {}).get(name, {})}
-            with _named(name):
-                client = self.clients[name]
+            client = self.clients[name]
+            with _failing(name, client, failed, len(datasets) - needed):
                 request, model = client._read(datasets[name], whole, asked)
                 quote: Any = client._judged(datasets[name], request, client._ask_quote(datasets[name], request, model))
-            purchases.append(_Purchase(name, client, datasets[name], request, model, quote))
-        return PurchasePlan(tuple(purchases))
+                purchases.append(_Purchase(name, client, datasets[name], request, model, quote))
+        return PurchasePlan(tuple(purchases), needed=needed, failed=failed)
+
+    def _named(self, name: str) -> AbstractContextManager[None]:
+        """Say in an error which curator it comes from."""
+        return _failing(name, self.clients[name], {}, 0)
 
     def _datasets(self, dataset: str | Mapping[str, str], each: Mapping[str, Any] | None = None) -> dict[str, str]:
         """Return the dataset at each curator that is asked, in their order. Raise `ValueError` as `plan` does."""
@@ -199,10 +214,10 @@ class Curators:
 
         refinings = {}
         for name, data in self._datasets(dataset, each).items():
-            with _named(name):
+            with self._named(name):
                 asked: RefinementOptions = {**options, **(each or {}).get(name, {})}
                 refinings[name] = self.clients[name]._read_refinement(data, features, asked)
-        return refine_all(refinings, _named, even_so=even_so, show=progress)
+        return refine_all(refinings, self._named, even_so=even_so, show=progress)
 
     def fit(
         self,
@@ -268,7 +283,7 @@ class Curators:
             model,
             options,
             {"epsilon": epsilon, "delta": delta, "mu": mu, "rho": rho},
-            _named,
+            self._named,
             max_epsilon=max_epsilon,
             yes=yes,
             even_so=even_so,
@@ -367,6 +382,22 @@ class _Purchase:
         self.held_for_s, self.may_hold = None, False
 
 
+class Purchased(dict[str, Bought]):
+    """Releases by the curator's name.
+
+    Parameters
+    ----------
+    releases : mapping of str to Release, or to a release of another kind
+        By the curator's name.
+    failed : dict of str to CuratorError
+        Of each curator that failed, by your name for it, the error.
+    """
+
+    def __init__(self, releases: Mapping[str, Bought], failed: Mapping[str, CuratorError]) -> None:
+        super().__init__(releases)
+        self.failed = dict(failed)
+
+
 class PurchasePlan(Generic[Bought]):
     """Requests to several curators, with their costs; nothing is spent until `buy`.
 
@@ -374,15 +405,29 @@ class PurchasePlan(Generic[Bought]):
     ----------
     purchases : tuple
         One for each curator, from `Curators.plan`.
+    needed : int
+        Number of them that a purchase needs. Default all.
+    failed : mapping of str to CuratorError
+        Curators that gave no quote.
 
     Attributes
     ----------
     quotes : dict of str to Quote, or to that of another kind
         By the curator's name.
+    failed : dict of str to CuratorError
+        Of each curator that gave no quote, by your name for it, the error.
     """
 
-    def __init__(self, purchases: tuple[_Purchase, ...]) -> None:
+    def __init__(
+        self,
+        purchases: tuple[_Purchase, ...],
+        *,
+        needed: int | None = None,
+        failed: Mapping[str, CuratorError] | None = None,
+    ) -> None:
         self._purchases = purchases
+        self._needed = len(purchases) if needed is None else needed
+        self.failed = dict(failed or {})
         self.quotes = {purchase.name: purchase.quote for purchase in purchases}
 
     def __repr__(self) -> str:
@@ -392,19 +437,21 @@ class PurchasePlan(Generic[Bought]):
             f"{'' if quote.affordable or purchase.is_free else ', not affordable'}"
             for purchase, (name, quote) in zip(self._purchases, self.quotes.items(), strict=True)
         )
-        return f"<PurchasePlan {costs}>"
+        failed = "".join(f", {name}: failed" for name in self.failed)
+        return f"<PurchasePlan {costs}{failed}>"
 
     @property
     def is_affordable(self) -> bool:
         """True if every curator's budget sufficed at the time of the quote."""
         return all(purchase.is_free or purchase.quote.affordable for purchase in self._purchases)
 
-    def buy(self, *, expires_in_s: int = RESERVED_FOR_S, even_so: bool = False) -> dict[str, Bought]:
+    def buy(self, *, expires_in_s: int = RESERVED_FOR_S, even_so: bool = False) -> Purchased[Bought]:
         """Reserve the cost at every curator that takes reservations, then request at each, and give back the rest.
 
-        When a curator refuses to reserve, what others hold is given back, and nothing was charged. When a request
-        fails after that, what was released is kept: call again, and each request goes on with its own key, so that
-        nothing is charged twice; or call `cancel`.
+        When a curator refuses to reserve, and fewer than `at_least` are left, what others hold is given back, and
+        nothing was charged. When a request fails after that, what was released is kept, and nothing more is charged
+        where too few would be left. Call again, and each request goes on with its own key, so that nothing is charged
+        twice; or call `cancel`.
 
         Parameters
         ----------
@@ -415,8 +462,9 @@ class PurchasePlan(Generic[Bought]):
 
         Returns
         -------
-        dict of str to Release, or to a release of the kind that was asked
-            By the curator's name; ``list(releases.values())`` is what an estimator takes.
+        Purchased
+            A dict of releases by the curator's name, which an estimator takes. Its `failed` has the curators that
+            failed. One that failed after the request was sent may have charged: `buy` again fetches its release.
 
         Raises
         ------
@@ -424,22 +472,34 @@ class PurchasePlan(Generic[Bought]):
             When a curator's public numbers show that its answer would tell nothing; nothing was charged.
         CuratorError
             As `CuratorClient.reserve` and `CuratorClient.release` raise it. Its note names the curator.
+
+        Warns
+        -----
+        UserWarning
+            When curators failed, and enough were left.
         """
         useless = [(name, reason) for name, quote in self.quotes.items() for reason in quote.useless]
         if useless and not even_so:
             raise UselessRequestError(tuple(f"at {name}: {reason}" for name, reason in useless))
+        failed = dict(self.failed)
+        spare = len(self._purchases) + len(failed) - self._needed
         try:
             for purchase in self._purchases:
-                with _named(purchase.name):
+                with _failing(purchase.name, purchase.client, failed, spare):
                     purchase.reserve(expires_in_s)
         except BaseException:
             self.cancel()
             raise
-        for purchase in self._purchases:
-            with _named(purchase.name):
+        ready = [purchase for purchase in self._purchases if purchase.name not in failed]
+        # First those that hold nothing and may still refuse: then nothing was charged elsewhere.
+        for purchase in sorted(ready, key=lambda one: one.reservation is not None):
+            with _failing(purchase.name, purchase.client, failed, spare):
                 purchase.buy(expires_in_s)
         self.cancel()
-        return self.bought
+        if failed:
+            names = ", ".join(failed)
+            warnings.warn(f"no release of {names}: the result has the errors in its attribute failed", stacklevel=2)
+        return Purchased(self.bought, failed)
 
     @property
     def bought(self) -> dict[str, Bought]:
@@ -457,12 +517,21 @@ class PurchasePlan(Generic[Bought]):
 
 
 @contextmanager
-def _named(name: str) -> Iterator[None]:
-    """Say in the message and in a note which curator an error comes from."""
+def _failing(name: str, client: CuratorClient, failed: dict[str, CuratorError], spare: int) -> Iterator[None]:
+    """Keep the error of a curator among those that failed, and raise it where they are more than can be spared.
+
+    Its message and a note name the curator as the analyst does, and not by its address.
+    """
     try:
         yield
     except CuratorError as error:
         place = f"at the curator {name!r}"
-        error.args = (f"{place}: {error}", *error.args[1:])
+        host = re.escape(client._transport.url.host)
+        said = re.sub(rf"(https?://)?(?<![\w.-]){host}(:\d+)?(?![\w.-])", repr(name), str(error))
+        error.args = (f"{place}: {said}", *error.args[1:])
         error.add_note(place)
-        raise
+        failed[name] = error
+        if len(failed) > spare:
+            if len(failed) > 1:
+                error.add_note(f"failed: {', '.join(failed)}; at most {spare} could be spared")
+            raise

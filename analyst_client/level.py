@@ -33,13 +33,14 @@ def check_level(level: float) -> None:
 def takes_level(function: Callable[P, T]) -> Callable[P, T]:
     """Check the `level` of a public function before anything else, and refuse `alpha` with a hint."""
     parameters = inspect.signature(function).parameters
+    by_name = parameters["level"].kind is inspect.Parameter.KEYWORD_ONLY
     place = list(parameters).index("level")
 
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> T:
         if "alpha" in kwargs:
             raise TypeError(f"{function.__name__}() takes level= and no alpha=: {RULE}. alpha=0.05 is level=0.95")
-        level = args[place] if place < len(args) else kwargs.get("level", LEVEL)
+        level = args[place] if not by_name and place < len(args) else kwargs.get("level", LEVEL)
         check_level(level)  # type: ignore[arg-type]
         return function(*args, **kwargs)
 

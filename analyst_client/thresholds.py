@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from analyst_client.display.model import number, percent, ratio
-from analyst_client.errors import CuratorError, ReceiptInvalidError, SessionEndedError
+from analyst_client.errors import ReceiptInvalidError, SessionEndedError
+from analyst_client.http.problems import under_key
 from analyst_client.http.session import Session, path_segment
 from analyst_client.schema.requests import as_json, choose_key, selection_members
 from analyst_client.schema.sessions import OpenedSession, QuestionAnswer, SessionHistory
@@ -96,7 +97,7 @@ class ThresholdSession:
         if share:
             body["share"] = True
         key, path = choose_key(idempotency_key), f"/v1/sessions/{path_segment(self.opened.id)}/questions"
-        try:
+        with under_key(key):
             answered = self._session.ask("POST", path, content=as_json(body), idempotency_key=key)
             found = QuestionAnswer.read(answered.body)
             stated = {
@@ -109,9 +110,6 @@ class ThresholdSession:
             if found.session != self.opened.id:
                 raise ReceiptInvalidError(reasons=("another session's question was answered",))
             self._session.accept_entry(found.receipt, stated, answered.snapshot, self.opened.dataset)
-        except CuratorError as error:
-            error.idempotency_key = key
-            raise
         self.answers.append(found)
         return found.is_positive
 

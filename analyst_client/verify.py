@@ -25,8 +25,9 @@ CAVEAT = (
 def verify_text(text: str, keys: TrustedKeys | None = None) -> Verification:
     """Check the text of a saved release, or of a receipt alone.
 
-    A part of a release is checked as the whole that it is cut out of, and it must be possible to cut it out. Of a
-    release of several steps each answer is checked, and the first at fault is named.
+    A part of a release is checked as the whole that it is cut out of, and it must be possible to cut it out. A changed
+    one is checked as the release before, and its numbers must follow from that one by the stated changes. Of a release
+    of several steps each answer is checked, and the first at fault is named.
 
     Parameters
     ----------
@@ -51,7 +52,7 @@ def verify_text(text: str, keys: TrustedKeys | None = None) -> Verification:
     except ServiceError as error:
         return Verification("unverifiable", (str(error),))
     except ValueError as error:
-        return replace(outcome, verdict="inconsistent", reasons=(f"no part of its release: {error}",))
+        return replace(outcome, verdict="inconsistent", reasons=(f"it does not follow from its release: {error}",))
     return outcome
 
 

@@ -504,7 +504,7 @@ LINEAR = {
     "standard error": Figure(
         lambda of: _spread(of, of.fit.std_errors_),
         judge_error,
-        "std_errors_ std_errors cov_params covariance_of std_error std_err",
+        "std_errors_ bse std_errors cov_params covariance_of std_error std_err",
     ),
     "privacy share": Figure(_privacy, judge_share, "privacy_share privacy_share_ noise_share privacy"),
     "variance inflation": Figure(lambda of: _each(of.names[1:], of.fit.vif_, of.truth.vif[1:]), near(0.25), "vif vif_"),
@@ -766,21 +766,23 @@ TABLES = "summary table tidy glance results_ estimates"
 """Members that return figures, which are judged one by one."""
 UNJUDGED = {
     "names, settings and texts": (
-        "param_names_ target_names_ caveats names columns_ feature_names_in_ fit fitted_params_ "
+        "choice_ param_names_ target_names_ caveats names columns_ feature_names_in_ fit fitted_params_ "
         "n_features_in_ row_map_ targets_ term_names_ terms_ get_params set_params classes_ constraints source notes "
         "title kind inverts label across level heads as_html as_text caption facts term coefficients scores target "
-        "estimator releases releases,_weighted baseline terms combined cut_columns_ hospitals_ hospitals choice_"
+        "to_html to_latex to_markdown plot save source_ hypothesis "
+        "estimator releases releases,_weighted baseline terms combined cut_columns_ hospitals_ hospitals"
     ),
     "how a fit was computed": (
         "constant_penalty_ lambda_min_ threshold_ penalty_ scaled_coef_ combinations contrasts equations "
         "excess_kurtosis main_site offsets solution solved told raw slopes first method method_of quantile cut "
-        "direction refined_ linear_ scale_"
+        "direction refined_ linear_ scale_ seed_"
     ),
     "of a prior, which repeats of one truth do not judge: see bench.posterior and bench.refined_posterior": (
         "posterior_draws posteriors_ to_inference_data posterior_cov_ prior_variance_ residual_variance_ posterior "
         "posterior_interval"
     ),
     "linear maps of coefficients that are judged": "raw_powers combined_terms",
+    "of linear fits a linear map; of others judged by tests/simulations/test_margins_coverage.py": "margins",
     "of a bound that an analyst states": "bounded_intervals",
     "counts of what was asked, and a sum of prices": "family_size privacy_charged spent_",
     "what it would take, roughly": "factor",

@@ -86,7 +86,7 @@ SWEEPS = {
     ),
     "machines": Sweep(
         "The product stands on machinery of others: a bare Debian under systemd, Chromium, nginx and Caddy, an OpenID "
-        "provider, a validator of RO-Crates, R and curl.",
+        "provider, a validator of RO-Crates, and curl.",
         (
             "Dockerfile",
             "Makefile",
@@ -97,6 +97,18 @@ SWEEPS = {
             "docs/first-hour.md",
             "examples",
             "locks",
+        ),
+    ),
+    "package": Sweep(
+        "The R package with the library that it runs: R CMD check, and fits and tables beside those of the library.",
+        (
+            "Makefile",
+            "analyst_client/client.py",
+            "analyst_client/estimators",
+            "analyst_client/fitting",
+            "analyst_client/r_adapter.py",
+            "analyst_client/tutorial",
+            "r",
         ),
     ),
 }

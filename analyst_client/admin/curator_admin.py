@@ -1,11 +1,8 @@
 """Administration from afar: sign-in, and the acts of which the generated table does not say all."""
 
-import io
 import os
 import re
-import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -17,11 +14,11 @@ from analyst_client.admin.sending import Named, segment
 from analyst_client.error_base import ServiceError
 from analyst_client.errors import JobEndedError, ReservationEndedError
 from analyst_client.http.credentials import Credentials
+from analyst_client.http.evidence import save_evidence
 from analyst_client.http.session import read_text
 from analyst_client.http.sign_in import find_place, sign_in
 from analyst_client.http.transport import Transport
 from analyst_client.ledger.checkpoints import Checkpoint
-from analyst_client.ledger.files import replace_file
 from analyst_client.ledger.keys import CuratorKey
 from analyst_client.schema.administration import (
     GROUPS,
@@ -378,7 +375,4 @@ class CuratorAdmin(Acts):
             raise ValueError("evidence is of a release (rel_…) or of a permit (prm_…)")
         kind = "permits" if subject.startswith("prm_") else "releases"
         params = {"answers": "true"} if with_answers and kind == "permits" else None
-        answered = self._transport.request("GET", f"/v1/{kind}/{segment(subject)}/evidence", params=params)
-        if not zipfile.is_zipfile(io.BytesIO(answered.content)):
-            raise ServiceError("malformed answer: not an archive", status=answered.status_code)
-        replace_file(Path(path), answered.content)
+        save_evidence(self._transport, f"/v1/{kind}/{segment(subject)}", path, params)

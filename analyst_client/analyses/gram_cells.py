@@ -81,6 +81,7 @@ def _read_entries(
             raise EstimationError("the release does not state the noise of what it told")
         return sd**2
 
+    release = release.as_released
     noise = release.noise
     terms = [(i, code(term)) for i, term in enumerate(release.terms) if term.column is None or term.column in columns]
     for (i, one), (j, other) in combinations_with_replacement(terms, 2):

@@ -71,6 +71,7 @@ class Moments:
         EstimationError
             When it lacks XᵀX, a constant or its noise, or its rows were divided by their norm.
         """
+        release = release.as_released
         if release.xtx is None:
             raise EstimationError("this needs XᵀX: ask for the statistic 'xtx'")
         if release.combined:

@@ -2,15 +2,17 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from analyst_client.analyses.cell_noise import CellNoise
 from analyst_client.analyses.quadrics import critical_square, fieller
-from analyst_client.analyses.table_results import Effect
+from analyst_client.analyses.table_results import Effect, Factor
 from analyst_client.analyses.tables import ContingencyTable, takes_table
 from analyst_client.arrays import FloatArray
 from analyst_client.display.displayable import Displayable
+from analyst_client.display.figures import draw
 from analyst_client.display.model import Inline, View, facts, number, table, untrusted
 from analyst_client.errors import EstimationError
 from analyst_client.kinds.arrays import frozen
@@ -30,19 +32,45 @@ class RocCurve(Displayable):
     auc : Effect
         Area under the curve, ties within a bin as half: the probability that a row with the outcome has the higher
         score.
+    false_positive_interval, true_positive_interval : ndarray of shape (B + 1, 2)
+        Of each rate by itself, with the coverage of the area's set.
     """
 
     labels: tuple[str, ...]
     false_positive: FloatArray
     true_positive: FloatArray
     auc: Effect
+    false_positive_interval: FloatArray
+    true_positive_interval: FloatArray
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the curve with its intervals; needs the extra ``plots``, see `analyst_client.plots.roc_plot`.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Default those of a new figure.
+
+        Returns
+        -------
+        Axes
+            With the area in its legend.
+        """
+        return draw("roc_plot", self, ax)
 
     def _view(self) -> View:
-        rows: list[list[Inline]] = [
-            [untrusted(label), number(float(x)), number(float(y))]
-            for label, x, y in zip(
-                self.labels[::-1], self.false_positive[1:].tolist(), self.true_positive[1:].tolist(), strict=True
+        rates = (
+            (
+                f"{number(value)} [{number(low)}, {number(high)}]"
+                for value, (low, high) in zip(values, ends, strict=True)
             )
+            for values, ends in (
+                (self.false_positive[1:].tolist(), self.false_positive_interval[1:].tolist()),
+                (self.true_positive[1:].tolist(), self.true_positive_interval[1:].tolist()),
+            )
+        )
+        rows: list[list[Inline]] = [
+            [untrusted(label), *both] for label, *both in zip(self.labels[::-1], *rates, strict=True)
         ]
         stated = f"{number(self.auc.value)}  [{number(self.auc.low)}, {number(self.auc.high)}]"
         return (
@@ -105,7 +133,23 @@ def roc_curve(counts: ContingencyTable, score: str, outcome: str, level: float =
     curve = [frozen(np.clip(part, 0.0, 1.0)) for part in above]
     value = min(max(area, 0.0), 1.0)
     auc = Effect("area under the curve", value, pieces or ((value, value),), level)
-    return RocCurve(kept.factors[0].levels, curve[0], curve[1], auc)
+    intervals = [frozen(part) for part in _rate_intervals(kept, level)]
+    return RocCurve(kept.factors[0].levels, curve[0], curve[1], auc, *intervals)
+
+
+def _rate_intervals(kept: ContingencyTable, level: float) -> FloatArray:
+    """Return the intervals of the rates of false and of true positives at the edges, of shape (2, B + 1, 2)."""
+    score, outcome = kept.factors
+    B = len(score.levels)
+    found = np.zeros((2, B + 1, 2))
+    found[:, B] = 1.0
+    for k in range(1, B):  # the k bins on top count as positive
+        above = (np.arange(B) >= B - k).astype(np.float64)
+        M = np.asarray(np.kron([1.0 - above, above], np.eye(2)), dtype=np.float64)
+        cells = kept._mapped(M, [Factor(score.name, ("no", "yes")), outcome])
+        shares = cells.proportions(outcome.name, level)
+        found[:, k] = np.stack([shares.low[1], shares.high[1]], axis=-1)
+    return found
 
 
 def area_of(cells: FloatArray, noise: CellNoise, level: float) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:

@@ -72,7 +72,7 @@ def standardized_coefficients(
     >>> round(standardized_coefficients(Release.from_arrays(X.T @ X, X.T @ y, y @ y))["x1"].value, 3)
     0.832
     """
-    fit = OLS().fit(release, target, features=features)
+    fit = OLS().fit(release.as_released, target, features=features)
     results = fit._results_of(None)
     results.equations.check_unbiased()
     part = results.equations.sites[0].release

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from analyst_client.analyses.table_results import Effect, TableTest
 from analyst_client.analyses.tables import ContingencyTable, takes_table
 from analyst_client.arrays import FloatArray
 from analyst_client.display.displayable import Displayable
+from analyst_client.display.figures import draw
 from analyst_client.display.model import Inline, Note, View, join, number, quiet, table, untrusted
 from analyst_client.errors import EstimationError
 from analyst_client.kinds.arrays import frozen
@@ -62,6 +64,21 @@ class SurvivalCurves(Displayable):
     covariance: FloatArray
     at_risk: FloatArray
     level: float
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the curves with their intervals; needs the extra ``plots``, see `analyst_client.plots.survival_plot`.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Default those of a new figure.
+
+        Returns
+        -------
+        Axes
+            With a curve for each group.
+        """
+        return draw("survival_plot", self, ax)
 
     def _view(self) -> View:
         rows: list[list[Inline]] = [

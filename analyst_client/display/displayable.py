@@ -1,6 +1,8 @@
 """Values that are tables: `print` writes them into a terminal, and a notebook draws them."""
 
 from analyst_client.display.html import as_html
+from analyst_client.display.latex import as_latex
+from analyst_client.display.markdown import as_markdown
 from analyst_client.display.model import View
 from analyst_client.display.terminal import as_text
 
@@ -18,3 +20,15 @@ class Displayable:
     def _repr_html_(self) -> str:
         """Show it in a notebook."""
         return as_html(self._view())
+
+    def to_html(self) -> str:
+        """Return the HTML that a notebook shows: an element with a style of its own."""
+        return as_html(self._view())
+
+    def to_latex(self) -> str:
+        r"""Return a table for LaTeX with ``\usepackage{booktabs}``; names are text, whatever they hold."""
+        return as_latex(self._view())
+
+    def to_markdown(self) -> str:
+        """Return tables and paragraphs in Markdown; names are text, whatever they hold."""
+        return as_markdown(self._view())

@@ -54,11 +54,16 @@ def as_text(view: View, width: int | None = None) -> str:
 def plain(words: Inline) -> str:
     """Return words as text; the items of a listing are lines."""
     if isinstance(words, str):
-        shown = UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", DIRECTIONS.sub("\N{REPLACEMENT CHARACTER}", words))
-        return spell(re.sub(r"\s", " ", shown))
+        return spell(one_line(words))
     if words.kind == "swatch":
         return f"{spell(MARKS.get(str(words.parts[0]), ' '))} "
     return ("\n" if words.kind == "listing" else "").join(map(plain, words.parts))
+
+
+def one_line(words: str) -> str:
+    """Return text without what cannot be printed, and what turns the direction of writing, in one line."""
+    shown = UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", DIRECTIONS.sub("\N{REPLACEMENT CHARACTER}", words))
+    return re.sub(r"\s", " ", shown)
 
 
 def write_block(block: Block, width: int) -> Iterator[str]:

@@ -120,7 +120,8 @@ def xtx_scale(equations: Equations) -> float:
 def lower_bound(equations: Equations, sigma: float, probability: float) -> float:
     """Return a lower bound on the smallest eigenvalue of the exact XᵀX, at least 0; see the notes of `AdaSSP`."""
     release = equations.sites[0].release
-    if len(equations.sites) == 1 and release.lambda_min is not None and release.noise.lambda_min is not None:
+    alone = len(equations.sites) == 1 and np.array_equal(equations.sites[0].to_common, np.eye(len(equations.terms)))
+    if alone and release.lambda_min is not None and release.noise.lambda_min is not None:
         delta = release.cost.delta if release.cost is not None and release.cost.delta > 0.0 else DEFAULT_DELTA
         return max(0.0, release.lambda_min - release.noise.lambda_min * math.sqrt(math.log(6.0 / delta)))
     return max(0.0, smallest_eigenvalue(equations.xtx) - noise_norm_quantile(sigma, len(equations.xtx), probability))

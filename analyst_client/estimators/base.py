@@ -1,17 +1,23 @@
 """The base of all estimators: hyper-parameters, and what every fit tells, whatever it was fitted on."""
 
 import inspect
+import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from analyst_client.arrays import FloatArray
+from analyst_client.display.figures import draw
 from analyst_client.errors import BoundsWarning, EstimationError, EstimationWarning
+from analyst_client.estimators.margins import Effect, effects_on_rows, estimate_margins, rows_of
+from analyst_client.estimators.saving import SavedFit, Source
 from analyst_client.estimators.warn import warn_caller
 from analyst_client.inference.base import Bound, IntervalMethod, Results, TestResult
 from analyst_client.inference.caveats import bound_text, bound_warnings
@@ -28,11 +34,14 @@ from analyst_client.inference.contrasts import (
 )
 from analyst_client.inference.estimates import EstimateTable, warned
 from analyst_client.inference.multiplicity import Family
+from analyst_client.inference.named import NamedNumbers
+from analyst_client.inference.pooling import as_releases
 from analyst_client.inference.score import ConfidenceSet
 from analyst_client.inference.summary import FAMILY_NOTE, Summary, bounds, load_pandas, number, p_columns, percent_of
-from analyst_client.kinds.gram.design import design_matrix, values_beyond
+from analyst_client.kinds.gram.design import design_matrix, matrix_of, values_beyond
 from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.gram.request import suggests_arguments
+from analyst_client.ledger.files import replace_file
 from analyst_client.level import takes_level
 from analyst_client.refinement.refinement import Refinement
 from analyst_client.schema.columns import Column, Term
@@ -49,9 +58,9 @@ GLANCE = (
 )
 """Columns of `Fit.glance` that are numbers: broom's, with the interval of R² and the strength of the data."""
 ELSEWHERE = {
-    "bse": "std_errors_", "stderr": "std_errors_", "mse_resid": "scale_", "tvalues": "tidy()['statistic']",
+    "stderr": "std_errors_", "mse_resid": "scale_", "tvalues": "tidy()['statistic']",
     "summary2": "summary()", "nobs": "glance()['nobs']", "df_resid": "glance()['df_residual']", "fvalue": "f_test()",
-    "f_pvalue": "f_test()", "get_prediction": "predict_interval(X)",
+    "f_pvalue": "f_test()", "get_prediction": "predict(X, interval='mean')",
     "resid": "predict(X) of your own rows: those of the release stay with the curator",
     "fittedvalues": "predict(X) of your own rows: those of the release stay with the curator",
 }  # fmt: skip
@@ -138,6 +147,8 @@ class Fit(Estimator, ABC):
         Inference, target by target.
     choice_ : Choice
         Of `CuratorClient.fit` alone: the ways that there were, and the call that does the same.
+    source_ : Source
+        Releases or refinements, target, features and rows, as `fit` was given them.
     """
 
     _link: ClassVar[str] = ""
@@ -156,6 +167,7 @@ class Fit(Estimator, ABC):
     results_: "tuple[Results, ...]"
     fitted_params_: dict[str, Any]
     choice_: Any
+    source_: Source
 
     def fit(
         self,
@@ -207,6 +219,10 @@ class Fit(Estimator, ABC):
         """
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)  # of a fit before
+        if isinstance(releases, Iterator):
+            releases = list(releases)
+        if features is not None and not isinstance(features, str):
+            features = list(features)
         refinements = as_refinements(releases)
         if not refinements:
             self._fit_releases(cast("Releases", releases), target, features, rows)
@@ -216,7 +232,36 @@ class Fit(Estimator, ABC):
             self._fit_refinement(*refinements.values())
         else:
             self._fit_refinements(refinements)
+        whole: Any = refinements or as_releases(releases)
+        if len(refinements) == 1:
+            (whole,) = refinements.values()
+        self.source_ = Source(whole, target, features, rows)
         return self
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fit to a file, with the exact texts of its releases, for `load_fit`: whole or not at all.
+
+        Parameters
+        ----------
+        path : path-like
+            Replaced if it exists.
+
+        Raises
+        ------
+        EstimationError
+            Before `fit`.
+        OSError
+            When the file cannot be written.
+        ValueError
+            When a hyper-parameter is no value that a file has, such as a random generator.
+        """
+        self._check_fitted()
+        saved = SavedFit(type(self).__name__, self.fitted_params_, self._chosen(), self.source_)
+        replace_file(Path(path), saved.write().encode("utf-8"))
+
+    def _chosen(self) -> dict[str, Any]:
+        """Return hyper-parameters that the fit chose by chance, as a later fit needs them to be equal."""
+        return {}
 
     def _fit_releases(self, releases: Releases, target: str | None, features: Features, rows: Rows) -> None:
         """Set all attributes. Raise `ValueError` where the model is for refinements alone."""
@@ -284,6 +329,16 @@ class Fit(Estimator, ABC):
             raise ValueError(f"the fit has no target {target!r}; it has {', '.join(names)}")
         return results[0 if target is None else names.index(target)]
 
+    def _only_results(self) -> Any:
+        """Return the results of the one target. Raise `ValueError` where there are several."""
+        if len(self._all_results()) > 1:
+            names = ", ".join(self.target_names_)
+            raise ValueError(
+                f"this needs a fit of one target, and this one has several, {names}: fit(release, "
+                f"target={self.target_names_[0]!r}) has one, and table(target=…) has the numbers of each"
+            )
+        return self.results_[0]
+
     # Coefficients, and how sure they are.
 
     @property
@@ -305,6 +360,25 @@ class Fit(Estimator, ABC):
         where noise could hide the information on a parameter.
         """
         return self._of_each_target(lambda results: results.std_errors)
+
+    @property
+    def params(self) -> NamedNumbers:
+        """`params_` of the one target by name: ``fit.params["age"]``. Raise `ValueError` where there are several."""
+        return self._named("coef", lambda results: results.params)
+
+    @property
+    def bse(self) -> NamedNumbers:
+        """`std_errors_` of the one target by name. Raise `ValueError` where there are several."""
+        return self._named("std err", lambda results: results.std_errors)
+
+    @property
+    def pvalues(self) -> NamedNumbers:
+        """`pvalues_` of the one target by name. Raise `ValueError` where there are several."""
+        return self._named("p", lambda results: results.pvalues)
+
+    def _named(self, meaning: str, read: Callable[[Any], Any]) -> NamedNumbers:
+        results = self._only_results()
+        return NamedNumbers(meaning, results.target.name, results.names, read(results))
 
     def cov_params(self) -> FloatArray:
         """Return the covariance of `params_`, of shape (P, P) or (T, P, P): sampling and privacy noise.
@@ -437,7 +511,7 @@ class Fit(Estimator, ABC):
         results = self._results_of(target)
         return dict(zip(results.names, results.confidence_sets(level), strict=True))
 
-    def f_test(self, hypothesis: Hypothesis | None = None, *, target: str | None = None) -> TestResult:
+    def test(self, hypothesis: Hypothesis | None = None, *, target: str | None = None) -> TestResult:
         """Test linear constraints on the coefficients together: in score form, or by Wald of generalised fits.
 
         Parameters
@@ -462,6 +536,23 @@ class Fit(Estimator, ABC):
         results = self._results_of(target)
         return results.f_test() if hypothesis is None else joint_test(results, read_constraints(hypothesis, results))
 
+    def f_test(self, hypothesis: Hypothesis | None = None, *, target: str | None = None) -> TestResult:
+        """Return the same as `test`, by the name that it has in statsmodels.
+
+        Parameters
+        ----------
+        hypothesis : str, sequence of str, or array-like of shape (q, P), optional
+            As for `test`.
+        target : str, optional
+            One of the targets; needed where the fit has several.
+
+        Returns
+        -------
+        TestResult
+            Sampling error and privacy noise included.
+        """
+        return self.test(hypothesis, target=target)
+
     @takes_level
     def t_test(self, hypothesis: Hypothesis, level: float = 0.95, *, target: str | None = None) -> EstimateTable:
         """Estimate contrasts of the coefficients, and test each by itself.
@@ -469,7 +560,7 @@ class Fit(Estimator, ABC):
         Parameters
         ----------
         hypothesis : str, sequence of str, or array-like of shape (q, P)
-            As for `f_test`, such as ``"site[B] - site[C] = 0"``.
+            As for `test`, such as ``"site[B] - site[C] = 0"``.
         level : float
             Probability that an interval holds the truth, in [0.5, 1).
         target : str, optional
@@ -553,6 +644,73 @@ class Fit(Estimator, ABC):
     @abstractmethod
     def _test_notes(self, results: Any) -> tuple[str, ...]:
         """Return what intervals and tests of contrasts rest on."""
+
+    @takes_level
+    def margins(self, X: Any = None, level: float = 0.95, *, target: str | None = None) -> EstimateTable:
+        r"""Estimate average marginal effects: the change of the expected target by a unit, or by another level.
+
+        Parameters
+        ----------
+        X : data frame, or array-like of shape (n, n_features_in_), optional
+            Rows of your own to average over, as for `predict`. Default what the releases tell of all their rows: for a
+            fit without products and functions of columns.
+        level : float
+            Probability that an interval holds the truth, in [0.5, 1).
+        target : str, optional
+            One of the targets; needed where the fit has several.
+
+        Returns
+        -------
+        EstimateTable
+            One row for each column and contrast, with sampling error and privacy noise: ``fit.margins()["age", "per
+            unit"]`` and ``fit.margins()["sex", "M - F"]``. In units of the target: of a class in probability, of
+            counts in expected ones.
+
+        Raises
+        ------
+        EstimationError
+            When the fit has no intervals, or no averages without rows.
+        ValueError
+            As `predict` does of `X`.
+
+        Warns
+        -----
+        BoundsWarning
+            When a value of `X` is beyond the public bounds of its column: it counts as the bound.
+
+        Notes
+        -----
+        A number's effect is the mean over rows of the derivative; a level's is the mean change where every row has that
+        level in place of the first. In a linear fit these are linear in the coefficients, and have intervals as in
+        `t_test`. In a generalised fit intervals are by the delta method. Rows are taken as they are: intervals do not
+        hold that other rows might have come.
+        """
+        results = self._results_of(target).told
+        if X is None:
+            effects, said = self._average(results)
+        else:
+            warn_beyond(X, self.columns_)
+            rows = rows_of(X, self.columns_)
+
+            def design(coded: Any) -> FloatArray:
+                terms = results.combined or self.terms_
+                return self._mapped(matrix_of(coded, self.columns_, terms), results)
+
+            effects = effects_on_rows(results, self.columns_, rows, design, partial(self._respond, results))
+            said = "Averages are over the rows that were given."
+        return estimate_margins(results, tuple(effects), level, (*self._test_notes(results), said))
+
+    @abstractmethod
+    def _mapped(self, matrix: FloatArray, first: Results) -> FloatArray:
+        """Return the rows on which the fit is linear, of scaled terms."""
+
+    @abstractmethod
+    def _respond(self, results: Any, index: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the expected targets of linear predictors in raw units, and how fast they grow."""
+
+    @abstractmethod
+    def _average(self, results: Any) -> tuple[Iterable[Effect], str]:
+        """Return average marginal effects over the rows of the releases, and a note on the average."""
 
     # Tables.
 
@@ -679,9 +837,98 @@ class Fit(Estimator, ABC):
         with suppress(EstimationError):  # which is the reason that there are points alone
             notes += warned(self._caveats(results, level))
         unit = f" ({results.target.unit})" if results.target.unit else ""
+        if "choice_" in vars(self):
+            stated.append(("the same as", self.choice_.call))
         rows = zip(results.names, *columns.values(), strict=True)
         title = f"{results.target.name}{unit} by {self!r}"
         return Summary(title, tuple(stated), ("term", *columns), tuple(rows), tuple(notes))
+
+    @takes_level
+    def plot(
+        self,
+        terms: Sequence[str] | None = None,
+        level: float = 0.95,
+        ax: Any = None,
+        *,
+        target: str | None = None,
+        scaled: bool = False,
+    ) -> Any:
+        """Draw the coefficients with their intervals; needs the extra ``plots``.
+
+        Parameters
+        ----------
+        terms : sequence of str, optional
+            Terms to draw, from top to bottom. Default all but the constant.
+        level : float
+            Probability that an interval holds the truth, in [0.5, 1).
+        ax : Axes, optional
+            Default those of a new figure.
+        target : str, optional
+            One of the targets; needed where the fit has several.
+        scaled : bool
+            Multiply each coefficient with half the range of its term, so that they compare.
+
+        Returns
+        -------
+        Axes
+            With a row for each term: see `analyst_client.plots.coefficient_forest`, which draws several fits too.
+        """
+        self._check_fitted()
+        return draw("coefficient_forest", self, terms, level, ax=ax, target=target, scaled=scaled)
+
+    @takes_level
+    def to_html(self, level: float = 0.95, target: str | None = None) -> str:
+        """Return the `summary` as HTML.
+
+        Parameters
+        ----------
+        level : float
+            Probability that an interval holds the truth, in [0.5, 1).
+        target : str, optional
+            One of the targets; needed where the fit has several.
+
+        Returns
+        -------
+        str
+            An element with a style of its own.
+        """
+        return self.summary(level, target).to_html()
+
+    @takes_level
+    def to_latex(self, level: float = 0.95, target: str | None = None) -> str:
+        r"""Return the `summary` as a table of LaTeX.
+
+        Parameters
+        ----------
+        level : float
+            Probability that an interval holds the truth, in [0.5, 1).
+        target : str, optional
+            One of the targets; needed where the fit has several.
+
+        Returns
+        -------
+        str
+            A float, for a document with ``\usepackage{booktabs}``.
+        """
+        return self.summary(level, target).to_latex()
+
+    @takes_level
+    def to_markdown(self, level: float = 0.95, target: str | None = None) -> str:
+        """Return the `summary` in Markdown.
+
+        Parameters
+        ----------
+        level : float
+            Probability that an interval holds the truth, in [0.5, 1).
+        target : str, optional
+            One of the targets; needed where the fit has several.
+
+        Returns
+        -------
+        str
+            Tables and paragraphs.
+        """
+        return self.summary(level, target).to_markdown()
 
     def _figures(self, results: Any, level: float, bound: Bound | None) -> tuple[dict[str, list[str]], list[str]]:
         """Return the columns of a summary by their heads, and notes on them."""
@@ -732,7 +979,15 @@ class Fit(Estimator, ABC):
 
     # Predictions.
 
-    def predict(self, X: Any, clip: bool | None = None) -> Any:
+    @takes_level
+    def predict(
+        self,
+        X: Any,
+        clip: bool | None = None,
+        *,
+        interval: Literal["mean", "value"] | None = None,
+        level: float = 0.95,
+    ) -> Any:
         """Predict targets in their raw units: counts are expected ones, and a class is the likelier one.
 
         Parameters
@@ -743,18 +998,27 @@ class Fit(Estimator, ABC):
         clip : bool, optional
             Clip numeric values to their public bounds, as the curator did; False extrapolates. Default clip, and warn
             where that changes a value. A refinement clips to what it found of each column either way.
+        interval : str, optional
+            ``"mean"`` for the interval of the mean of rows like each one, of a class that of its probability;
+            ``"value"`` for the interval of a new value of the target. Needs pandas, and a fit of one target.
+        level : float
+            Probability that an interval holds the truth, in [0.5, 1).
 
         Returns
         -------
-        ndarray of shape (n,) or (n, T)
-            NaN for a row that misses a column declared `omit` or `complete`.
+        ndarray of shape (n,) or (n, T), or data frame
+            NaN for a row that misses a column declared `omit` or `complete`. With `interval` a data frame of ``fit``,
+            ``lower`` and ``upper``, with the index of `X` if that is a frame of pandas: the prediction, of a class the
+            probability of true, and `predict_interval`. An interval is of the true model and holds privacy noise; a
+            prediction that shrinks need not be in its middle.
 
         Raises
         ------
         EstimationError
-            Before `fit`.
+            Before `fit`. Where the fit has no such interval, with the reason; where pandas is not installed.
         ValueError
             When a column is absent, a level unknown or a value no number; when a row that misses a value has no class.
+            When there is no such interval, or the fit has several targets.
 
         Warns
         -----
@@ -762,6 +1026,62 @@ class Fit(Estimator, ABC):
             When values were clipped and `clip` is not stated.
         """
         self._check_fitted()
+        if interval is None:
+            return self._answer(X, clip)
+        if interval not in {"mean", "value"}:
+            raise ValueError(
+                f"interval is 'mean', of the mean of rows like these ('confidence' in R), or 'value', of a new value "
+                f"('prediction' in R), not {interval!r}"
+            )
+        pandas, _ = load_pandas(), self._only_results()
+        low, high = self.predict_interval(X, level, mean=interval == "mean", clip=clip).T
+        index = X.index if isinstance(X, pandas.DataFrame) else None
+        columns = {"fit": self._expect(X, clip is not False), "lower": low, "upper": high}  # and warns no second time
+        return pandas.DataFrame(columns, index=index)
+
+    @takes_level
+    def predict_interval(
+        self, X: Any, level: float = 0.95, *, mean: bool = False, clip: bool | None = None
+    ) -> FloatArray:
+        """Return intervals that hold new values of the target with the stated probability, privacy noise included.
+
+        Parameters
+        ----------
+        X : data frame, or array-like of shape (n, n_features_in_)
+            As for `predict`.
+        level : float
+            Probability that an interval holds the truth, in [0.5, 1).
+        mean : bool
+            Intervals for the mean at each row instead of a new value: of a class for its probability. A generalised fit
+            has no other.
+        clip : bool, optional
+            As for `predict`.
+
+        Returns
+        -------
+        ndarray of shape (n, 2) or (n, T, 2)
+            Raw units; NaN for a row without a prediction, infinite where the data do not bound it.
+
+        Raises
+        ------
+        EstimationError
+            When the release lacks what this needs: yᵀy, the noise, or a constant. When the fit has no such intervals.
+        """
+        for results in self._all_results():
+            _ = results.told  # says so where points are all there is
+        found = self._intervals(X, level, mean, clip)
+        return found if len(self.targets_) > 1 else found[:, 0]
+
+    @abstractmethod
+    def _intervals(self, X: Any, level: float, mean: bool, clip: bool | None) -> FloatArray:
+        """Return the intervals of `predict_interval`, of shape (n, T, 2)."""
+
+    def _answer(self, X: Any, clip: bool | None) -> Any:
+        """Return what `predict` does without intervals."""
+        return self._predict(X, clip)
+
+    def _expect(self, X: Any, clip: bool | None) -> FloatArray:
+        """Return expected values of the target, of shape (n,): of a class the probability of true."""
         return self._predict(X, clip)
 
     @abstractmethod
@@ -822,10 +1142,13 @@ def as_refinements(given: Any) -> dict[str, Refinement]:
 
 def coded_rows(X: Any, columns: Sequence[Column], terms: Sequence[Term], clip: bool | None) -> FloatArray:
     """Return rows as scaled terms, of shape (n, D), and warn where `clip` is not stated and changes a value."""
-    if clip is None and (beyond := values_beyond(X, columns)):
-        warn_caller(
-            f"{'; '.join(beyond)}: they count as the bound, as they do at the curator. clip=True says that this is "
-            "meant, and clip=False extrapolates",
-            BoundsWarning,
-        )
+    if clip is None:
+        warn_beyond(X, columns, ". clip=True says that this is meant, and clip=False extrapolates")
     return design_matrix(X, columns, terms, clip is not False)
+
+
+def warn_beyond(X: Any, columns: Sequence[Column], hint: str = "") -> None:
+    """Warn where values lie outside of the public bounds of their columns."""
+    if beyond := values_beyond(X, columns):
+        said = f"{'; '.join(beyond)}: they count as the bound, as they do at the curator{hint}"
+        warn_caller(said, BoundsWarning)

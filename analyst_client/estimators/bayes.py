@@ -1,6 +1,7 @@
 """Bayesian linear regressions: one that knows the noise, and the published one that does not."""
 
 import math
+import secrets
 from abc import abstractmethod
 from dataclasses import replace
 from importlib import import_module
@@ -31,13 +32,30 @@ SHORT_BY = 1.2
 
 
 class PosteriorFit(LinearFit):
-    """Base of Bayesian regressions: draws in raw units, credible intervals, diagnostics."""
+    """Base of Bayesian regressions: draws in raw units, credible intervals, diagnostics.
+
+    Attributes
+    ----------
+    seed_ : int
+        The seed of the draws, by chance where none was stated.
+    """
+
+    seed_: int
 
     def __init__(self, prior: Prior | None = None, draws: int = 1000, chains: int = 4, seed: int | None = None) -> None:
         self.prior = prior
         self.draws = draws
         self.chains = chains
         self.seed = seed
+
+    def _seed(self) -> int:
+        """Return the seed, one by chance where none is stated: the same for all targets, and kept for `save`."""
+        if "seed_" not in vars(self):
+            self.seed_ = secrets.randbits(32) if self.seed is None else self.seed
+        return self.seed_
+
+    def _chosen(self) -> dict[str, Any]:
+        return {"seed": self.seed_}
 
     @abstractmethod
     def _sample(self, equations: Equations) -> CoefficientDraws:
@@ -177,7 +195,7 @@ class BayesianRegression(RefinementFit, PosteriorFit):
         return self.refined_.target.cut(predicted) if hasattr(self, "refined_") else predicted
 
     def _sample(self, equations: Equations) -> CoefficientDraws:
-        return draw_posterior(equations, self.prior, self.draws, self.chains, self.seed)
+        return draw_posterior(equations, self.prior, self.draws, self.chains, self._seed())
 
 
 class RobustPrivateRegression(PosteriorFit):
@@ -212,7 +230,7 @@ class RobustPrivateRegression(PosteriorFit):
     """
 
     def _sample(self, equations: Equations) -> PosteriorDraws:
-        return sample_plugin_posterior(Evidence.of(equations), self.prior, self.draws, self.chains, self.seed)
+        return sample_plugin_posterior(Evidence.of(equations), self.prior, self.draws, self.chains, self._seed())
 
     def _own_caveats(self, results: TargetResults) -> list[str]:
         """Compare its deviations with the standard errors of least squares, privacy noise included."""

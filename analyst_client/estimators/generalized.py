@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,10 +10,12 @@ import numpy as np
 from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError
 from analyst_client.estimators.base import coded_rows
+from analyst_client.estimators.margins import Effect, NormalTerms, normal_effects
 from analyst_client.estimators.refinement_fit import RefinementFit, count_rows
 from analyst_client.inference.base import Points, Results, Solved, WaldResults
 from analyst_client.inference.score import ConfidenceSet
 from analyst_client.inference.summary import number
+from analyst_client.refinement.family import Family
 from analyst_client.refinement.generalized import RefinedGeneralized
 from analyst_client.refinement.information import Likelihood, likelihood
 from analyst_client.refinement.refinement import Refinement
@@ -23,9 +26,17 @@ CASES_PER_TERM = 10.0
 SEPARATED = 3.0
 CLIPPED = 0.01
 """Share of clipped rows that is worth a word."""
+BLOCK = 256
+"""Rows of which intervals are made at once: their covariance is a matrix."""
 WALD_NOTE = (
     "Intervals and p-values are Wald's, of estimates that do not shrink. Standard errors hold sampling and privacy "
     "noise."
+)
+
+
+NORMAL_NOTE = (
+    "Averages are over a normal law of the linear predictor, with the mean and the spread that the refinement tells, "
+    "and intervals hold the noise in these. margins(frame) averages over rows of your own."
 )
 
 
@@ -59,6 +70,11 @@ class LikelihoodResults(WaldResults):
     def covariance_of(self, contrasts: FloatArray) -> FloatArray:
         """Return the covariance of linear functions of the scaled coefficients; see `Likelihood.covariance`."""
         return self.law.covariance(contrasts @ self._matrix, robust=self.robust)
+
+    @property
+    def privacy_share(self) -> FloatArray:
+        """Share of each parameter's variance that is privacy noise, of shape (P,); see `Likelihood.privacy_share`."""
+        return self.law.privacy_share(self.contrasts @ self._matrix, robust=self.robust)
 
 
 class GeneralizedFit(RefinementFit):
@@ -94,6 +110,8 @@ class GeneralizedFit(RefinementFit):
 
     _ratio: ClassVar[str]
     """Of the exponential of a coefficient."""
+    _no_values: ClassVar[str]
+    """The reason that new values have no intervals."""
 
     refined_: RefinedGeneralized
 
@@ -131,11 +149,55 @@ class GeneralizedFit(RefinementFit):
         index: FloatArray = coded_rows(X, self.columns_, self.terms_, clip) @ theta
         return index
 
+    def _intervals(self, X: Any, level: float, mean: bool, clip: bool | None) -> FloatArray:
+        results = self.results_[0]
+        if not mean:
+            raise EstimationError(self._no_values)
+        rows = coded_rows(X, self.columns_, self.terms_, clip)
+        found, known = np.full((len(rows), 1, 2), np.nan), np.flatnonzero(~np.isnan(rows).any(axis=1))
+        for some in np.array_split(known, len(known) // BLOCK + 1):
+            sets = results.contrast_sets(rows[some], np.zeros(len(some)), level)
+            found[some, 0] = self._mean(np.array([one.hull for one in sets]).reshape(-1, 2))
+        return found
+
+    def _mapped(self, matrix: FloatArray, first: Results) -> FloatArray:
+        return matrix
+
+    def _respond(self, results: Any, index: FloatArray) -> tuple[FloatArray, FloatArray]:
+        family = self._counted
+        return self._mean(index), family.unit * family.slope(index)
+
+    def _average(self, results: Any) -> tuple[Iterable[Effect], str]:
+        if self._is_combined:
+            raise EstimationError("averages of several refinements are over rows of your own: margins(frame)")
+        frame, moments = self.refined_.frame, self.refined_.moments
+        assert frame is not None  # or there was no likelihood
+        assert moments is not None
+        coordinates = np.asarray(np.linalg.inv(frame.matrix), dtype=np.float64)
+        terms = NormalTerms(moments.second, coordinates, moments.belief, moments.rows)
+        return normal_effects(results, self.columns_, terms, partial(self._respond, results)), NORMAL_NOTE
+
+    @property
+    def _counted(self) -> Family:
+        """The family, of counts with the largest bound of all hospitals."""
+        parts = self.hospitals_.values() if self._is_combined else [self]
+        found: Family = max((one.refined_.family for one in parts), key=lambda one: one.unit)
+        return found
+
+    def _mean(self, index: FloatArray) -> FloatArray:
+        """Return expected targets, in raw units, of linear predictors."""
+        family = self._counted
+        expected: FloatArray = family.unit * family.mean(index)
+        return expected
+
     def _test_notes(self, results: Any) -> tuple[str, ...]:
         return (WALD_NOTE,)
 
     def _glance(self, results: Any, level: float) -> dict[str, float]:
         return {"nobs": self.refined_.rows, "releases": 1}
+
+    def _privacy_share(self, results: Any) -> Any:
+        return results.told.privacy_share
 
     def _caveats(self, results: Any, level: float) -> Iterable[str]:
         """Return what to beware of: few cases, separated classes, rows that were clipped."""

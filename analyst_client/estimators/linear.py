@@ -10,6 +10,7 @@ import numpy as np
 from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError, EstimationWarning
 from analyst_client.estimators.base import Features, Fit, Releases, Rows, coded_rows
+from analyst_client.estimators.margins import Effect, linear_effects
 from analyst_client.estimators.plausibility import check_plausible
 from analyst_client.estimators.warn import warn_caller
 from analyst_client.inference.agreement import HeterogeneityTest, SiteError, heterogeneity_test, site_error
@@ -19,6 +20,7 @@ from analyst_client.inference.caveats import (
     agreement_warnings,
     bias_warnings,
     identification_warnings,
+    level_warnings,
     outside_warnings,
     posterior_warnings,
     warnings_of,
@@ -99,16 +101,26 @@ class LinearFit(Fit):
             hospitals = one.equations.hospitals or one.equations  # public rows may differ, and are anchored
             drawn = one.solution.posterior
             said = posterior_warnings(one, drawn) if isinstance(drawn, CoefficientDraws) else []
-            for text in said + agreement_warnings(hospitals) + bias_warnings(one.equations):
+            apart = agreement_warnings(hospitals) + level_warnings(one.equations)
+            for text in said + apart + bias_warnings(one.equations):
                 warn_caller(text, EstimationWarning)
 
     def _design(self, X: Any, clip: bool | None) -> FloatArray:
         """Return the rows on which the fit is linear, of shape (n, D); see `predict`."""
         first: Results = self._all_results()[0]
-        matrix = coded_rows(X, self.columns_, first.combined or self.terms_, clip)
+        return self._mapped(coded_rows(X, self.columns_, first.combined or self.terms_, clip), first)
+
+    def _mapped(self, matrix: FloatArray, first: Results) -> FloatArray:
+        """Return the rows on which the fit is linear, of scaled terms."""
         if first.combinations is not None:
             return matrix @ first.combinations
         return map_rows(matrix, self.terms_, self.row_map_)
+
+    def _respond(self, results: Any, index: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return results.target.center + results.target.scale * index, np.full(len(index), results.target.scale)
+
+    def _average(self, results: Any) -> tuple[Iterable[Effect], str]:
+        return linear_effects(results, self.columns_), "Effects are coefficients: of all rows, as the fit is linear."
 
     def _predict(self, X: Any, clip: bool | None) -> FloatArray:
         matrix = self._design(X, clip)
@@ -123,33 +135,7 @@ class LinearFit(Fit):
             raise ValueError("R² needs values of y that differ")
         return float(np.mean(1.0 - residual / total))
 
-    @takes_level
-    def predict_interval(
-        self, X: Any, level: float = 0.95, *, mean: bool = False, clip: bool | None = None
-    ) -> FloatArray:
-        """Return intervals that hold new values of the target with the stated probability, privacy noise included.
-
-        Parameters
-        ----------
-        X : data frame, or array-like of shape (n, n_features_in_)
-            As for `predict`.
-        level : float
-            Probability that an interval holds the truth, in [0.5, 1).
-        mean : bool
-            Intervals for the mean at each row instead of a new value.
-        clip : bool, optional
-            As for `predict`.
-
-        Returns
-        -------
-        ndarray of shape (n, 2) or (n, T, 2)
-            Raw units; NaN for a row without a prediction, infinite where the data do not bound it.
-
-        Raises
-        ------
-        EstimationError
-            When the release lacks what this needs: yᵀy, the noise, or a constant.
-        """
+    def _intervals(self, X: Any, level: float, mean: bool, clip: bool | None) -> FloatArray:
         matrix = self._design(X, clip)
         known = ~np.isnan(matrix).any(axis=1)
         found = np.full((len(matrix), len(self.results_), 2), np.nan)
@@ -158,7 +144,7 @@ class LinearFit(Fit):
             center = np.where(np.isfinite(half), center, 0.0)
             ends = np.column_stack([center - half, center + half])
             found[known, t] = target.center + target.scale * ends
-        return found if len(self.targets_) > 1 else found[:, 0]
+        return found
 
     @property
     def privacy_share_(self) -> FloatArray:

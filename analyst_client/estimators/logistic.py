@@ -17,7 +17,7 @@ from analyst_client.estimators.linalg import invert_symmetric
 from analyst_client.estimators.linear import LinearFit
 from analyst_client.estimators.warn import warn_caller
 from analyst_client.inference.base import Bound, Points, Solved, TestResult
-from analyst_client.inference.caveats import agreement_warnings
+from analyst_client.inference.caveats import agreement_warnings, level_warnings
 from analyst_client.inference.equations import Equations
 from analyst_client.inference.heads import NOT_TOLD, head_of
 from analyst_client.inference.normal_index import NODE_WEIGHTS, NODES, crossing, offset_of, sigmoid
@@ -177,6 +177,10 @@ class LogisticRegression(CombinedFit, GeneralizedFit):
     _family: ClassVar[str] = "binomial"
     _ratio: ClassVar[str] = "odds ratio"
     _link: ClassVar[str] = "the log odds of "
+    _no_values: ClassVar[str] = (
+        "a new value of a boolean is false or true, and has no interval: predict(X, interval='mean') has those of "
+        "probabilities"
+    )
 
     classes_: NDArray[np.bool_]
     base_rate_: float
@@ -230,7 +234,7 @@ class LogisticRegression(CombinedFit, GeneralizedFit):
                     f"the release does not tell the coefficients of {', '.join(unsure)} from 0 (p of the linear "
                     f"projection above {LINEAR_LEVEL:g}), however large their odds ratios look."
                 )
-        return (*found, *agreement_warnings(results.linear.equations))
+        return (*found, *agreement_warnings(results.linear.equations), *level_warnings(results.linear.equations))
 
     def _head(self, results: Any) -> list[tuple[str, str]]:
         if self._is_refined:
@@ -290,30 +294,14 @@ class LogisticRegression(CombinedFit, GeneralizedFit):
         odds = self.decision_function(X, clip)
         return np.column_stack([sigmoid(-odds), sigmoid(odds)])
 
-    def predict(self, X: Any, clip: bool | None = None) -> NDArray[np.bool_]:
-        """Return the likelier class of each row; see `Fit.predict`.
-
-        Parameters
-        ----------
-        X : data frame, or array-like of shape (n, n_features_in_)
-            Raw units.
-        clip : bool, optional
-            Clip numeric values to their public bounds.
-
-        Returns
-        -------
-        ndarray of bool, of shape (n,)
-            True where the probability of true is above one half.
-
-        Raises
-        ------
-        ValueError
-            When a row misses a value that a prediction needs (`predict_proba` is NaN there).
-        """
-        odds = self.decision_function(X, clip)
+    def _answer(self, X: Any, clip: bool | None) -> NDArray[np.bool_]:
+        odds = self._predict(X, clip)
         if np.isnan(odds).any():
             raise ValueError("a row misses a value that a prediction needs: predict_proba gives NaN there")
         return odds > 0.0
+
+    def _expect(self, X: Any, clip: bool | None) -> FloatArray:
+        return self.predict_proba(X, clip)[:, 1]
 
     def _observed(self, y: ArrayLike) -> FloatArray:
         return code(Column.boolean("y"), np.asarray(y, dtype=object), clip=False)

@@ -41,6 +41,10 @@ class PoissonRegression(CombinedFit, GeneralizedFit):
     _family: ClassVar[str] = "poisson"
     _ratio: ClassVar[str] = "rate ratio"
     _link: ClassVar[str] = "the logarithm of "
+    _no_values: ClassVar[str] = (
+        "an interval of a new count needs the law of counts around their mean, and a refinement tells the mean alone: "
+        "predict(X, interval='mean') has intervals of expected counts"
+    )
 
     @property
     def dispersion_(self) -> float:
@@ -65,10 +69,7 @@ class PoissonRegression(CombinedFit, GeneralizedFit):
         return [] if told is None else [("dispersion, about", number(told))]
 
     def _predict(self, X: Any, clip: bool | None) -> FloatArray:
-        parts = self.hospitals_.values() if self._is_combined else [self]
-        family = max((one.refined_.family for one in parts), key=lambda one: one.unit)
-        expected: FloatArray = family.unit * family.mean(self._index(X, clip))
-        return expected
+        return self._mean(self._index(X, clip))
 
     def _score(self, predicted: FloatArray, observed: FloatArray) -> float:
         if not len(observed) or np.ptp(observed) <= 0.0:

@@ -19,7 +19,7 @@ from analyst_client.display.model import (
     untrusted,
 )
 from analyst_client.errors import NotConfirmedError, UselessRequestError
-from analyst_client.estimators.adassp import AdaSSP
+from analyst_client.estimators.base import Fit
 from analyst_client.fitting.question import Question
 from analyst_client.fitting.ways import Way, find_ways
 from analyst_client.refinement.progress import find_notebook
@@ -72,9 +72,9 @@ class Choice(Displayable):
     def reason(self) -> str:
         """One sentence: why this way, and what the next one would have told."""
         taken, *others = self.ways
-        paid = ", which is paid already," if self.is_free else ""
-        first = f"Taken is {_kind(taken)}{paid} for intervals that should be {_length(taken)}"
-        return f"{first}; those of {_kind(others[0])} should be {_length(others[0])}." if others else f"{first}."
+        paid = ", which is paid already" if self.is_free else ""
+        told = f"Taken: {_kind(taken)}{paid}. Its intervals should be {_length(taken)}"
+        return f"{told}; those of {_kind(others[0])}, {_length(others[0])}." if others else f"{told}."
 
     def __repr__(self) -> str:
         """Show what is taken."""
@@ -120,7 +120,7 @@ def _cost(way: Way) -> Inline:
     return "nothing: it is paid already" if way.cost is None else write_cost(way.cost)
 
 
-def _bought(_: bool) -> AdaSSP:
+def _bought(_: bool) -> Fit:
     raise NotImplementedError("this is the record of a choice: its call does the same")
 
 

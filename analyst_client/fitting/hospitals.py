@@ -8,8 +8,8 @@ import numpy as np
 
 from analyst_client.arrays import FloatArray
 from analyst_client.errors import CuratorError, UselessRequestError
-from analyst_client.estimators.adassp import AdaSSP
 from analyst_client.estimators.base import Fit
+from analyst_client.estimators.empirical_bayes import EmpiricalBayes
 from analyst_client.fitting.buying import buy_choice, read_question
 from analyst_client.fitting.choice import Choice, rank
 from analyst_client.fitting.question import FitOptions, Question
@@ -88,7 +88,7 @@ def _find_ways(curators: Buyers, questions: Mapping[str, Question], named: Named
 
     def release(_: bool) -> Fit:
         each = {name: releasing_options(question) for name, question in questions.items()}
-        return AdaSSP().fit(curators.plan(data, first.asked, each=each).buy(even_so=True))
+        return EmpiricalBayes().fit(curators.plan(data, first.asked, each=each).buy(even_so=True))
 
     def call(method: str, *, refined: bool) -> str:
         more = {name: {} if refined else pure_options(question) for name, question in questions.items()}
@@ -99,7 +99,9 @@ def _find_ways(curators: Buyers, questions: Mapping[str, Question], named: Named
         ("a refinement", find_refined, f"{REFINED[family].__name__}().fit({call('refine', refined=True)})", refine)
     ]
     if family == "gaussian":
-        offered.append(("one release", find_released, f"AdaSSP().fit({call('plan', refined=False)}.buy())", release))
+        offered.append(
+            ("one release", find_released, f"EmpiricalBayes().fit({call('plan', refined=False)}.buy())", release)
+        )
     ways, refused = [], []
     for kind, find, written, buy in offered:
         found = {}

@@ -40,9 +40,6 @@ class Buyer(Protocol):
     def release(self) -> Any: ...  # noqa: D102 -- see `CuratorClient`
 
     @property
-    def refine(self) -> Any: ...  # noqa: D102 -- see `CuratorClient`
-
-    @property
     def fetch_release(self) -> Any: ...  # noqa: D102 -- see `CuratorClient`
 
     @property

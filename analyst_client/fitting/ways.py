@@ -16,8 +16,8 @@ import numpy as np
 
 from analyst_client.arrays import FloatArray
 from analyst_client.errors import CuratorError, UselessRequestError
-from analyst_client.estimators.adassp import AdaSSP
 from analyst_client.estimators.base import Fit
+from analyst_client.estimators.empirical_bayes import EmpiricalBayes
 from analyst_client.estimators.logistic import LogisticRegression
 from analyst_client.estimators.poisson import PoissonRegression
 from analyst_client.estimators.refined import RefinedRegression
@@ -31,7 +31,9 @@ from analyst_client.planning.expectation import Expectation
 from analyst_client.planning.prices import PriceScale
 from analyst_client.planning.refining import quote_refinement
 from analyst_client.planning.useless import NORMAL
+from analyst_client.refinement.buying import check_space
 from analyst_client.refinement.practice import CORRELATION, EXPLAINED, REACH
+from analyst_client.refinement.progress import Progress
 from analyst_client.schema.amounts import Cost
 from analyst_client.schema.columns import stored_columns
 
@@ -78,7 +80,7 @@ class Way:
     duration_s: float
     begun: bool = False
     useless: tuple[str, ...] = ()
-    buy: Callable[[bool], Fit] = field(default=lambda _: AdaSSP(), repr=False)
+    buy: Callable[[bool], Fit] = field(default=lambda _: EmpiricalBayes(), repr=False)
     places: "Mapping[str, Way]" = field(default_factory=dict)
 
     @property
@@ -124,11 +126,14 @@ def find_refined(question: Question) -> Iterator[Way]:
     begun = quoted.steps[0].is_free
     recalled = refining.recall() if begun else None
 
-    def buy(progress: bool) -> Fit:
-        bought = recalled or question.client.refine(
-            question.data, question.asked, even_so=True, progress=progress, **options
-        )
-        return REFINED[family]().fit(bought)
+    def buy(show: bool) -> Fit:
+        progress = Progress(quoted.target, show=show)
+
+        def before_paying() -> None:  # the quote has practised the steps
+            progress.expect(quoted.steps)
+            check_space(quoted.steps[progress.step - 1 :])
+
+        return REFINED[family]().fit(recalled or refining.run(progress, before_paying))
 
     call = f"{REFINED[family].__name__}().fit({question.write_call('refine', {}, refined=True)})"
     yield Way(
@@ -154,7 +159,7 @@ def find_released(question: Question) -> Iterator[Way]:
         raise ValueError("an offset is of counts")
     pure, options = pure_options(question), releasing_options(question)
     quoted = question.client.quote(question.data, question.asked, **options)
-    estimator = AdaSSP if family == "gaussian" else LogisticRegression
+    estimator = EmpiricalBayes if family == "gaussian" else LogisticRegression
 
     def buy(_: bool) -> Fit:
         return estimator().fit(question.client.release(question.data, question.asked, even_so=True, **options))
@@ -208,7 +213,7 @@ def _stored(question: Question) -> Iterator[Way]:
             part = release.select(wanted, target)
             yield Way(
                 f"the stored release {name}",
-                f"AdaSSP().fit(client.fetch_release({name!r}), {part.target_names[0]!r}, "
+                f"EmpiricalBayes().fit(client.fetch_release({name!r}), {part.target_names[0]!r}, "
                 f"features={list(part.feature_names)!r})",
                 None,
                 True,
@@ -221,7 +226,7 @@ def _stored(question: Question) -> Iterator[Way]:
 
 
 def _fit_part(part: Release, _: bool) -> Fit:
-    return AdaSSP().fit(part)
+    return EmpiricalBayes().fit(part)
 
 
 def _is_of_the_rows(release: Release, question: Question) -> bool:

@@ -98,6 +98,9 @@ class BearerAuth(httpx.Auth):
             request.headers["Authorization"] = f"Bearer {sent}"
         response = yield request
         if response.status_code == httpx.codes.UNAUTHORIZED and self._credentials.renew(sent):
+            assert isinstance(response.stream, httpx.SyncByteStream)
+            response.stream.close()  # httpx would read the refusal, without a bound
+            response.stream = httpx.ByteStream(b"")
             request.headers["Authorization"] = f"Bearer {self._credentials.token()}"
             yield request
 

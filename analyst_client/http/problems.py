@@ -1,7 +1,9 @@
 """Refusals of the curator (RFC 9457 problem documents) as errors."""
 
 import re
-from collections.abc import Mapping
+from codecs import BOM_UTF8
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import httpx
@@ -31,6 +33,7 @@ from analyst_client.errors import (
     SurveyError,
     TransportError,
 )
+from analyst_client.http.proxies import HOLDS_BOTH, say_exception
 from analyst_client.schema.amounts import Amount
 from analyst_client.schema.wire import Fields, parse_json
 
@@ -84,10 +87,17 @@ CLASS_OF_SLUG: Mapping[str, type[CuratorError]] = {
 
 NAMES_OF: Mapping[type[CuratorError], str] = {PermissionDeniedError: "needed_role", PermitNeededError: "projects"}
 """Errors that list what would have worked, and the member that does."""
-ENCODINGS = "gzip, deflate"
 CUT_SHORT = "it was cut short"
 
-
+_SIGN_IN = ": sign in to the network in a browser, or {past}"
+_REMEDIES = {
+    403: ": have {host} allowed where the network's pages are filtered",
+    407: f": the proxy asks for a name and a password, and its address {HOLDS_BOTH}",
+    413: ": something on the way bounds the bytes that are sent: ask for fewer columns, or have the bound raised",
+    502: ": the proxy does not reach the curator: ask again later",
+    504: ": the proxy did not wait for the curator: ask again later",
+    511: _SIGN_IN,
+}
 _TITLE = re.compile(r"<title[^>]*>([^<]{1,200})", re.IGNORECASE)
 _BY_STATUS: Mapping[int, type[CuratorError]] = {500: ServiceError, 503: ServiceUnavailableError}
 
@@ -97,8 +107,6 @@ def find_foreign(answer: httpx.Response) -> str | None:
     body, age = answer.content.strip(), answer.headers.get("Age", "").strip()
     if age.isascii() and age.strip("0").isdigit():
         return f"a cache on the way kept it for {age[:9]} s"
-    if answer.headers.get("Content-Encoding", "identity").lower() not in {"identity", *ENCODINGS.split(", ")}:
-        return "it is encoded as nobody asked"
     if is_page(answer):
         return describe_page(answer)
     if not body or (body.startswith(b"{") and not body.endswith(b"}")):
@@ -108,15 +116,43 @@ def find_foreign(answer: httpx.Response) -> str | None:
 
 def foreign(answer: httpx.Response, why: str, doubt: str, idempotency_key: str | None) -> CuratorError:
     """Return the error of an answer that something on the way gave; `doubt` says what may have been done."""
-    error = _BY_STATUS.get(answer.status_code, TransportError)
-    message = f"HTTP {answer.status_code} from {answer.url.host} is not the curator's answer, but that of something on "
-    message += f"the way, such as a proxy or a sign-in page ({why}){doubt}"
-    return error(message, status=answer.status_code, idempotency_key=idempotency_key)
+    status, host = answer.status_code, answer.url.host
+    error = _BY_STATUS.get(status, TransportError)
+    message = f"HTTP {status} from {host} is not the curator's answer, but that of something on "
+    message += f"the way, such as a proxy or a sign-in page ({why}){_say_remedy(answer)}{doubt}"
+    return error(message, status=status, idempotency_key=idempotency_key)
+
+
+def _say_remedy(answer: httpx.Response) -> str:
+    asks_to_sign_in = answer.status_code < 500 and (answer.has_redirect_location or is_page(answer))
+    remedy = _REMEDIES.get(answer.status_code, _SIGN_IN if asks_to_sign_in else "")
+    return remedy.format(host=answer.url.host, past=say_exception(answer.url.host))
+
+
+def say_doubt(idempotency_key: str | None, charges: bool = True) -> str:
+    """Return a warning that a request with a key may have been charged or done; nothing for one without."""
+    if idempotency_key is None:
+        return ""
+    done = "charged" if charges else "done"
+    return f"; it may have been {done}: ask again with idempotency_key={idempotency_key!r}"
+
+
+@contextmanager
+def under_key(idempotency_key: str | None) -> Iterator[None]:
+    """Give every error the key of its request, and name it where a malformed answer leaves open if it was charged."""
+    try:
+        yield
+    except CuratorError as error:
+        error.idempotency_key = error.idempotency_key or idempotency_key
+        if isinstance(error, ServiceError) and error.slug is None and repr(idempotency_key) not in str(error):
+            error.args = (f"{error}{say_doubt(idempotency_key)}",)
+        raise
 
 
 def is_page(answer: httpx.Response) -> bool:
     """Return whether an answer is for somebody's eyes."""
-    return answer.headers.get("Content-Type", "").lower().startswith("text/html") or answer.content.lstrip()[:1] == b"<"
+    kind, start = answer.headers.get("Content-Type", "").lower(), answer.content.removeprefix(BOM_UTF8).lstrip()[:1]
+    return start == b"<" or kind.startswith("text/html") or (kind.startswith("text/") and start not in {b"{", b"["})
 
 
 def describe_page(answer: httpx.Response) -> str:
@@ -125,7 +161,7 @@ def describe_page(answer: httpx.Response) -> str:
         # Of the address the host alone: the rest may hold secrets.
         return f"it sends to {plain(answer.url.join(answer.headers['Location']).host)}"
     titles = _TITLE.search(answer.content[:65536].decode("utf-8", "replace"))
-    return f"a page: {plain(titles[1].strip())!r}" if titles else "without a problem document"
+    return f"a page: {plain(titles[1].strip())!r}" if titles else "a text without a problem document"
 
 
 def read_problem(answered: httpx.Response, doubt: str, idempotency_key: str | None) -> CuratorError:

@@ -4,7 +4,6 @@ import math
 from typing import Any, NamedTuple
 
 from analyst_client.errors import (
-    CuratorError,
     JobEndedError,
     JobRunningError,
     JobVoidedError,
@@ -12,6 +11,7 @@ from analyst_client.errors import (
     ServiceError,
     ServiceUnavailableError,
 )
+from analyst_client.http.problems import under_key
 from analyst_client.http.retry import delay_before, read_retry_after, read_wait
 from analyst_client.http.session import OLDER_SOURCES, CuratorResponse, Session, dataset_path, path_segment
 from analyst_client.kinds.base import Request
@@ -45,7 +45,7 @@ class Purchasing:
         """Send a request and wait for its release; `wait_s` bounds the wait for a job, in seconds."""
         deadline = self._deadline(wait_s)
         joined: str | None = None
-        try:
+        with under_key(key):
             while True:
                 try:
                     job, pace = self._send(dataset, request, key, respond_async=respond_async)
@@ -56,20 +56,14 @@ class Purchasing:
                         raise
                     joined = refused.job
                     self._poll(*self._find_joined_job(refused, key), deadline)
-        except CuratorError as error:
-            error.idempotency_key = key
-            raise
 
     def submit(self, dataset: str, request: Request[Any, Any], key: str) -> Job:
         """Send a request and return its job, or the job that already works on it."""
-        try:
+        with under_key(key):
             try:
                 return self._send(dataset, request, key, respond_async=True)[0]
             except ServiceUnavailableError as refused:
                 return self._find_joined_job(refused, key)[0]
-        except CuratorError as error:
-            error.idempotency_key = key
-            raise
 
     def refresh(self, job: Job | Held | str, wait_s: int = 0) -> tuple[Job, Pace]:
         """Return a job as it is now, or when it has ended within so many seconds, and how to look again."""
@@ -81,11 +75,8 @@ class Purchasing:
     def wait(self, job: Job | Held | str, wait_s: float | None) -> Answer:
         """Wait until a job ends, and return its release."""
         deadline = self._deadline(wait_s)
-        try:
+        with under_key(key_of(job)):
             return self._finish(self._poll(*self.refresh(job), deadline))
-        except CuratorError as error:
-            error.idempotency_key = error.idempotency_key or key_of(job)
-            raise
 
     def cancel(self, job: Job | Held | str) -> Job:
         """Cancel a job that runs."""

@@ -18,9 +18,11 @@ import httpx
 
 from analyst_client.display.terminal import plain
 from analyst_client.errors import AuthenticationError, ServiceError, TransportError
+from analyst_client.forks import renew_in_forks
+from analyst_client.http.connections import Connections, find_barrier
 from analyst_client.http.credentials import check_token
 from analyst_client.http.problems import describe_page, is_page
-from analyst_client.http.proxies import EnvironmentTransport, is_loopback
+from analyst_client.http.proxies import is_loopback
 from analyst_client.http.session import read_text
 from analyst_client.http.transport import check_url
 from analyst_client.ledger.files import make_private_folder, replace_file
@@ -53,7 +55,7 @@ class SignedIn:
     provider : Provider
     curator : httpx.URL
         For whom they are: a token for somebody else is not sent there.
-    http : httpx.Client
+    http : Connections
         Asks the provider.
     clock : callable
         Seconds that only grow.
@@ -65,17 +67,22 @@ class SignedIn:
         self,
         provider: Provider,
         curator: httpx.URL,
-        http: httpx.Client,
+        http: Connections,
         clock: Callable[[], float],
         place: Path | None,
     ) -> None:
         self._provider, self._curator, self._http, self._clock, self._place = provider, curator, http, clock, place
-        self._lock = threading.Lock()
+        self.start_anew()
+        renew_in_forks(self)
         self._access, self._refresh, self._ends = "", "", float("-inf")
 
     def __repr__(self) -> str:
         """Show where, never what."""
         return f"SignedIn({self._provider.issuer!r})"
+
+    def start_anew(self) -> None:
+        """Make the lock anew: in a fork, the thread that holds it may not be there."""
+        self._lock = threading.Lock()
 
     def token(self) -> str:
         """Return the access token, renewed where its time is nearly over."""
@@ -169,8 +176,7 @@ def sign_in(
 ) -> SignedIn:
     """Let somebody sign in for a curator; see `CuratorClient.sign_in`."""
     curator = check_url(url, allow_http)
-    way = EnvironmentTransport() if transport is None else transport
-    http = httpx.Client(timeout=timeout_s, transport=way, trust_env=False, headers={"Accept": "application/json"})
+    http = Connections(transport, {}, timeout=timeout_s)
     try:
         told = find_provider(http, curator, provider)
         signed_in = SignedIn(told, curator, http, clock, place)
@@ -198,7 +204,7 @@ def find_place(url: str, memory: MemoryPlace, allow_http: bool) -> Path:
     return held.with_name(f"{held.name}.sign-in")
 
 
-def find_provider(http: httpx.Client, curator: httpx.URL, name: str | None) -> Provider:
+def find_provider(http: Connections, curator: httpx.URL, name: str | None) -> Provider:
     """Ask a curator where to sign in, and the provider where it answers.
 
     Raises
@@ -248,23 +254,20 @@ def check_audience(token: str, curator: httpx.URL) -> None:
         raise AuthenticationError(f"the token that was asked for is for {plain(str(addresses[0]))}, not for {curator}")
 
 
-def post_form(http: httpx.Client, url: str, content: Mapping[str, str]) -> tuple[int, Fields]:
+def post_form(http: Connections, url: str, content: Mapping[str, str]) -> tuple[int, Fields]:
     """Ask a provider; return its status and its answer.
 
     Raises
     ------
     TransportError, ServiceError
     """
-    try:
-        answer = http.post(url, data=dict(content))
-    except httpx.RequestError as error:
-        raise TransportError(f"no answer from {httpx.URL(url).host} ({type(error).__name__})") from None
+    answer = _fetch(http, "POST", url, data=dict(content))
     if answer.status_code >= httpx.codes.INTERNAL_SERVER_ERROR:
         raise TransportError(f"{answer.url.host} answered HTTP {answer.status_code}")
     return answer.status_code, _read(answer)
 
 
-def _ask_for_code(http: httpx.Client, provider: Provider) -> Fields:
+def _ask_for_code(http: Connections, provider: Provider) -> Fields:
     asked = {**provider.parameters, "client_id": provider.client_id, "scope": provider.scope}
     status, device = post_form(http, provider.device_endpoint, asked)
     if status != httpx.codes.OK:
@@ -273,7 +276,7 @@ def _ask_for_code(http: httpx.Client, provider: Provider) -> Fields:
 
 
 def _poll(
-    http: httpx.Client,
+    http: Connections,
     provider: Provider,
     device: Fields,
     sleep: Callable[[float], None],
@@ -319,19 +322,25 @@ def _show(text: str) -> None:
     sys.stderr.flush()
 
 
-def _get(http: httpx.Client, url: str) -> Fields:
-    try:
-        answer = http.get(_secure(url))
-    except httpx.RequestError as error:
-        raise TransportError(f"no answer from {httpx.URL(url).host} ({type(error).__name__})") from None
+def _get(http: Connections, url: str) -> Fields:
+    answer = _fetch(http, "GET", _secure(url))
     if answer.status_code != httpx.codes.OK:
         raise ServiceError(f"{answer.url.host} answered HTTP {answer.status_code}", status=answer.status_code)
     return _read(answer)
 
 
+def _fetch(http: Connections, method: str, url: str, **content: Any) -> httpx.Response:
+    try:
+        answer, why = http.fetch(method, url, _ANSWER_MAX, **content)
+    except httpx.RequestError as error:
+        barrier = find_barrier(error, httpx.URL(url))
+        raise TransportError(barrier or f"no answer from {httpx.URL(url).host} ({type(error).__name__})") from None
+    if why is not None:
+        raise ServiceError(f"malformed answer of {answer.url.host}: {why}", status=answer.status_code)
+    return answer
+
+
 def _read(answer: httpx.Response) -> Fields:
-    if len(answer.content) > _ANSWER_MAX:
-        raise ServiceError(f"malformed answer: {answer.url.host} sends more than a document")
     if is_page(answer):
         raise TransportError(f"{answer.url.host} answered HTTP {answer.status_code} with {describe_page(answer)}")
     return Fields(parse_json(read_text(answer)))

@@ -4,17 +4,20 @@ A request is sent again, with the same body and the same idempotency key, after 
 that promises another outcome later. The curator charges a key once, so sending again can only fetch what was charged.
 """
 
-import ssl
 import time
 from collections.abc import Callable, Mapping
 
 import httpx
 
 from analyst_client.errors import CuratorError, TransportError
+from analyst_client.http.connections import Connections, find_barrier
 from analyst_client.http.credentials import BearerAuth, Credentials, StaticToken
-from analyst_client.http.problems import CUT_SHORT, ENCODINGS, find_foreign, foreign, read_problem
-from analyst_client.http.proxies import EnvironmentTransport, is_loopback
+from analyst_client.http.problems import CUT_SHORT, find_foreign, foreign, read_problem, say_doubt
+from analyst_client.http.proxies import find_variable, is_loopback, is_port
 from analyst_client.http.retry import LONGEST_RETRY_AFTER_S, delay_before, is_retried, read_retry_after
+
+ANSWER_BYTES_MAX = 256 * 2**20
+"""Bound on an unpacked answer, where its request states no other."""
 
 
 class Transport:
@@ -60,13 +63,12 @@ class Transport:
         self.timeout_s = timeout_s
         self.sleep = sleep
         self.clock = clock
-        self._http = httpx.Client(
+        self._http = Connections(
+            transport,
+            {"Cache-Control": "no-cache"},
             base_url=self.url,
-            headers={"Accept": "application/json", "Accept-Encoding": ENCODINGS, "Cache-Control": "no-cache"},
             auth=BearerAuth(self._credentials),
             timeout=timeout_s,
-            transport=EnvironmentTransport() if transport is None else transport,
-            trust_env=False,  # the transport reads it
         )
 
     def __repr__(self) -> str:
@@ -94,6 +96,7 @@ class Transport:
         idempotency_key: str | None = None,
         headers: Mapping[str, str] | None = None,
         charges: bool = True,
+        bytes_max: int | None = None,
     ) -> httpx.Response:
         """Send a request until it is answered; return an answer of success.
 
@@ -109,6 +112,8 @@ class Transport:
         headers : mapping of str to str, optional
         charges : bool
             Whether what has a key may be charged, for the text of an error.
+        bytes_max : int, optional
+            Bound on the unpacked answer; `ANSWER_BYTES_MAX` if none is given.
 
         Returns
         -------
@@ -124,17 +129,22 @@ class Transport:
             sent["Content-Type"] = "application/json"
         if idempotency_key is not None:
             sent["Idempotency-Key"] = idempotency_key
-        attempt = 1
+        bound = ANSWER_BYTES_MAX if bytes_max is None else bytes_max
+        attempt, doubt = 1, ""
         while True:
             try:
-                answer = self._http.request(method, path, params=params, content=content, headers=sent)
+                answer, why = self._http.fetch(method, path, bound, params=params, content=content, headers=sent)
             except httpx.RequestError as error:
-                if speaks_no_tls(error):
-                    raise TransportError(self._plain_port(), idempotency_key=idempotency_key) from None
-                failure: CuratorError = self._no_answer(error, attempt, idempotency_key, charges)
+                barrier = find_barrier(error, self.url)
+                if barrier is not None:
+                    message = self._credentials.hide(barrier) + (doubt or "; nothing was sent")
+                    raise TransportError(message, idempotency_key=idempotency_key) from None
+                doubt = say_doubt(idempotency_key, charges)
+                failure: CuratorError = self._no_answer(error, attempt, doubt, idempotency_key)
                 retry_after_s, again = None, not isinstance(error, httpx.UnsupportedProtocol)
             else:
-                why, doubt = find_foreign(answer) if answer.is_success else None, _doubt(idempotency_key, charges)
+                doubt = say_doubt(idempotency_key, charges)
+                why = find_foreign(answer) if why is None and answer.is_success else why
                 if answer.is_success and why is None:
                     return answer
                 if why is None:
@@ -150,34 +160,14 @@ class Transport:
             self.sleep(delay_before(attempt + 1, retry_after_s))
             attempt += 1
 
-    def _plain_port(self) -> str:
-        plain, host = str(self.url.copy_with(scheme="http")), self.url.host
-        way = f"{plain!r}" if is_loopback(host) else f"{plain!r} with allow_http=True, or its TLS proxy"
-        return f"{host} answers, and not in TLS, so nothing was sent: this port is that of {way}"
-
     def _no_answer(
-        self, error: httpx.RequestError, attempt: int, idempotency_key: str | None, charges: bool
+        self, error: httpx.RequestError, attempt: int, doubt: str, idempotency_key: str | None
     ) -> TransportError:
-        cause = self._credentials.hide(f"{type(error).__name__}: {error}")
-        message = f"no answer from {self.url.host} after {attempt} attempt(s) ({cause})"
-        return TransportError(message + _doubt(idempotency_key, charges), idempotency_key=idempotency_key)
-
-
-def _doubt(idempotency_key: str | None, charges: bool) -> str:
-    """Return a warning that an unanswered request may have been charged or done."""
-    if idempotency_key is None:
-        return ""
-    done = "charged" if charges else "done"
-    return f"; it may have been {done}: ask again with idempotency_key={idempotency_key!r}"
-
-
-def speaks_no_tls(error: BaseException | None) -> bool:
-    """Return True if the server at an ``https://`` address does not speak TLS."""
-    while error is not None:
-        if isinstance(error, ssl.SSLError):
-            return error.reason in {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"}
-        error = error.__cause__ or error.__context__
-    return False
+        variable = find_variable(self.url)
+        way = "" if variable is None else f", by the proxy of {variable}"
+        cause = self._credentials.hide(f"{type(error).__name__}: {error}{way}")
+        message = f"no answer from {self.url.host} after {attempt} attempt(s) ({cause}){doubt}"
+        return TransportError(message, idempotency_key=idempotency_key)
 
 
 def check_url(url: str, allow_http: bool) -> httpx.URL:
@@ -186,6 +176,8 @@ def check_url(url: str, allow_http: bool) -> httpx.URL:
         parsed = httpx.URL(url.rstrip("/"))
     except httpx.InvalidURL as error:
         raise ValueError(f"not an address: {error}") from None
+    if not is_port(parsed.port):
+        raise ValueError(f"not an address: a port is from 1 to 65535, and not {parsed.port}")
     if parsed.scheme not in {"http", "https"} or not parsed.host:
         raise ValueError("the curator's address must start with https:// (or http:// on this machine)")
     if parsed.userinfo or parsed.query or parsed.fragment:

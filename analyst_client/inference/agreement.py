@@ -24,7 +24,7 @@ class HeterogeneityTest:
     statistic : float
         χ² with `dof` degrees of freedom if they have; F where few public rows take part.
     dof : int
-        (K − 1) · D.
+        (K − 1) · D; less where sites do not declare every level.
     pvalue : float
     """
 
@@ -83,16 +83,18 @@ def heterogeneity_test(equations: Equations) -> HeterogeneityTest:
             raise EstimationError(
                 f"{site.release.dataset!r} leaves no residual and has no noise: it cannot be compared"
             )
+        seen = site.seen.T
+        covariance = covariance if not site.gaps else seen @ covariance @ seen.T
         root = np.linalg.cholesky(covariance + np.diag(np.diag(covariance)) * 1e-12)
-        whitened = np.asarray(site.directions(np.linalg.inv(root)), dtype=np.float64)
+        whitened = np.asarray(site.directions(np.linalg.solve(root, seen)), dtype=np.float64)
         kurtosis += site.law.joint_fourth_cumulant(whitened, site.own(equations.solution))
         if site.variance is not None:
             least = min(least, (site.rows or 0.0) - d)
-        stacked.append(np.linalg.solve(root, site.xtx))
-        values.append(np.linalg.solve(root, site.xty))
+        stacked.append(np.linalg.solve(root, seen @ site.xtx))
+        values.append(np.linalg.solve(root, seen @ site.xty))
     residual = np.linalg.lstsq(np.concatenate(stacked), np.concatenate(values), rcond=None)
     left = np.concatenate(values) - np.concatenate(stacked) @ residual[0]
-    statistic, dof = float(left @ left), (len(own.sites) - 1) * d
+    statistic, dof = float(left @ left), len(left) - d
     return HeterogeneityTest(statistic, dof, p_value(statistic, least, kurtosis, dof))
 
 
@@ -110,7 +112,8 @@ def random_effects(equations: Equations, contrasts: FloatArray, level: float) ->
     sites' own fits :math:`c^\top\hat\theta_k`, with :math:`v_k = c^\top A_k^{-1}\Omega_kA_k^{-1}c`: weights
     :math:`1/(v_k + \tau^2)`, τ² such that the weighted sum of squares is K − 1 [1]_, and Student's quantile with K − 1
     degrees of freedom times the standard error that these squares give, at least the usual one [2]_. Sites whose noise
-    leaves a direction open have no fit to average, and are left out; so are public rows, which are of no hospital.
+    leaves a direction open have no fit to average, and are left out; so are sites that lack a level, and public rows,
+    which are of no hospital.
 
     References
     ----------
@@ -123,6 +126,8 @@ def random_effects(equations: Equations, contrasts: FloatArray, level: float) ->
         raise EstimationError("releases of the same people are not several sites: random effects are between sites")
     estimates, variances = [], []
     for site in hospitals.sites:
+        if site.gaps:
+            continue
         alone = Equations((site,), np.ones(1), equations.columns, equations.terms, equations.target)
         strength = min(alone.region_along(contrast[np.newaxis]).strength for contrast in contrasts)
         if strength <= critical_value(level, alone.scale.dof, np.zeros(1))[0]:

@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import NormalDist
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
@@ -11,10 +11,13 @@ from typing import Any, ClassVar, Literal, NamedTuple, get_args
 import numpy as np
 
 from analyst_client.arrays import FloatArray
+from analyst_client.display.displayable import Displayable
+from analyst_client.display.model import View, facts
 from analyst_client.errors import EstimationError
 from analyst_client.inference.multiplicity import FAMILIES, Family, holm
 from analyst_client.inference.quantiles import chi2_tail
 from analyst_client.inference.score import ConfidenceSet
+from analyst_client.inference.summary import number, p_text
 from analyst_client.inference.units import raw_units
 from analyst_client.schema.columns import Term
 
@@ -26,8 +29,8 @@ SLOPES_MAX = 1e12
 """Largest family whose level is told apart from 1."""
 
 
-@dataclass(frozen=True)
-class TestResult:
+@dataclass(frozen=True, repr=False)
+class TestResult(Displayable):
     """A test of a hypothesis.
 
     Attributes
@@ -38,12 +41,22 @@ class TestResult:
     dof : float
         Residual degrees of freedom; infinite of a generalised fit.
     pvalue : float
+    hypothesis : str
+        The constraints in words, as they were asked.
     """
 
     statistic: float
     constraints: int
     dof: float
     pvalue: float
+    hypothesis: str = field(default="", compare=False)
+
+    def _view(self) -> View:
+        dof = f"{self.dof:,.0f}" if math.isfinite(self.dof) else "∞"
+        rows = [(f"F({self.constraints}, {dof})", number(self.statistic)), ("p", p_text(self.pvalue))]
+        return (facts(self.hypothesis or "Test", rows),)
+
+    __repr__ = Displayable.__str__
 
 
 class Solved(NamedTuple):
@@ -218,7 +231,8 @@ class Results(ABC):
         if not len(self.slopes):
             _ = self.told  # says so where points are all there is
             raise EstimationError("there is no term beside the constant to test")
-        return self.test(self.slopes, np.zeros(len(self.slopes)))
+        found = self.test(self.slopes, np.zeros(len(self.slopes)))
+        return replace(found, hypothesis="no term beside the constant matters")
 
     def method_of(self, method: IntervalMethod | None, bound: Bound | None) -> IntervalMethod:
         """Return the method that is meant where none is stated. Raise `ValueError` where a bound does not go with it.

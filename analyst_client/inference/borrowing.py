@@ -23,13 +23,13 @@ def own_variance(site: Site) -> float:
     degrees = (site.rows or 0.0) - len(site.xty)
     try:
         theta = np.asarray(np.linalg.solve(site.xtx, site.xty), dtype=np.float64)
-        variance = site.residual_sum(theta) / degrees if degrees > 0.0 else np.nan
+        variance = site.residual_sum(theta) / degrees if degrees > 0.0 and not site.gaps else np.nan
     except np.linalg.LinAlgError:
         variance = np.nan
     if not variance > 0.0:
         raise EstimationError(
-            "the public rows do not determine a fit of their own: there must be a constant, more rows than terms, and "
-            "no term that is a sum of others"
+            "the public rows do not determine a fit of their own: there must be a constant, more rows than terms, "
+            "rows of every level, and no term that is a sum of others"
         )
     return float(variance)
 

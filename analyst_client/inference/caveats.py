@@ -49,6 +49,7 @@ def warnings_of(results: TargetResults, level: float = 0.95) -> list[str]:
     return (
         found
         + agreement_warnings(results.equations)
+        + level_warnings(results.equations)
         + selection_warnings(results)
         + family_warnings(results)
         + weight_warnings(results)
@@ -128,6 +129,21 @@ def agreement_warnings(equations: Equations) -> list[str]:
         "fitted is an average of theirs, and the intervals do not hold their differences. "
         "conf_int(method='random-effects') does, and leave_one_site_out() shows who differs."
     ]
+
+
+def level_warnings(equations: Equations) -> list[str]:
+    """Return which levels are not declared by every hospital: their coefficients are of the others' rows alone."""
+    declared = [{column.name: column.levels for column in site.release.columns} for site in equations.sites]
+    found = []
+    for column in equations.columns:
+        for level in column.levels:
+            count = sum(level in levels.get(column.name, column.levels) for levels in declared)
+            if count < len(declared):
+                found.append(
+                    f"{column.name}[{level}] is declared by {count} of {len(declared)} releases: its coefficient is of "
+                    "their rows alone. Where another has it under another name, rename(levels=…) first."
+                )
+    return found
 
 
 def family_warnings(results: TargetResults) -> list[str]:

@@ -172,9 +172,10 @@ def _read_side(text: str, names: Sequence[str], pattern: str) -> tuple[FloatArra
 
 def joint_test(results: Results, constraints: Constraints) -> TestResult:
     """Test that all constraints hold, in score form."""
-    return results.test(
+    found = results.test(
         constraints.factors @ results.contrasts, constraints.values - constraints.factors @ results.offsets
     )
+    return replace(found, hypothesis=", ".join(constraints.labels))
 
 
 def coefficient_table(results: Results, level: float, notes: Sequence[str]) -> EstimateTable:
@@ -191,7 +192,7 @@ def estimate_contrasts(results: Results, constraints: Constraints, level: float,
     """Estimate each contrast, and test that it has its value."""
     factors, offsets = constraints.factors @ results.contrasts, constraints.factors @ results.offsets
     scaled, title = replace(constraints, factors=factors), f"Contrasts of {results.target.name}"
-    return _estimate(results, scaled, offsets, level, (title, "hypothesis"), notes)
+    return estimate_forms(results, scaled, offsets, level, (title, "hypothesis"), notes)
 
 
 def estimate_powers(results: Results, level: float, notes: Sequence[str]) -> EstimateTable:
@@ -235,10 +236,10 @@ def _estimate_terms(
         factors = factors @ results.combinations
     told = [j for j, row in enumerate(factors) if row[: len(results.names)].any()]
     constraints = Constraints(tuple(names[j] for j in told), factors[told], np.zeros(len(told)))
-    return _estimate(results, constraints, offsets[told], level, (title, "term"), notes)
+    return estimate_forms(results, constraints, offsets[told], level, (title, "term"), notes)
 
 
-def _estimate(
+def estimate_forms(
     results: Results,
     constraints: Constraints,
     offsets: FloatArray,

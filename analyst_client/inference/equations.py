@@ -48,7 +48,7 @@ class Site:
     rows : float or None
         Σw²: the constant's own entry; without a constant what the analyst states, or None.
     to_common : ndarray of shape (D, D)
-        T: common terms are T times the release's own.
+        T: common terms are T times the release's own, and behind these as many others as it has no row of.
     target_scale, target_shift : float
         r and q: the common target is r times the release's own plus q.
     overlap : int
@@ -88,7 +88,21 @@ class Site:
         """The noise in the release's own units. Raise `EstimationError` when it is not stated."""
         if self.corrected is not None:
             return self.corrected
-        return NoiseLaw.of(self.release.noise, len(self.xty))
+        return NoiseLaw.of(self.release.noise, len(self.xty) - self.gaps).padded(self.gaps)
+
+    @property
+    def gaps(self) -> int:
+        """How many directions of the common terms no row of the release has: those of levels that it does not declare.
+
+        Its own statistics are 0 there, exactly and without noise.
+        """
+        return 0 if self.corrected is not None else len(self.xty) - len(self.release.terms)
+
+    @property
+    def seen(self) -> FloatArray:
+        """An orthonormal basis of the directions that its rows may have, of shape (D, D - gaps)."""
+        d = len(self.xty)
+        return np.eye(d) if not self.gaps else np.linalg.qr(self.to_common[:, : d - self.gaps])[0]
 
     @property
     def sampling(self) -> FloatArray:

@@ -3,11 +3,12 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from analyst_client.display.displayable import Displayable
+from analyst_client.display.figures import draw
 from analyst_client.display.model import Note, View, table
 from analyst_client.inference.multiplicity import holm
 from analyst_client.inference.summary import load_pandas, number, p_text, percent_of
@@ -118,6 +119,21 @@ class EstimateTable(Displayable):
             for one, adjusted in zip(self.estimates, self.adjusted_pvalues, strict=True)
         ]
         return load_pandas().DataFrame(rows)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the estimates and intervals; needs the extra ``plots``, see `analyst_client.plots.estimate_forest`.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Default those of a new figure.
+
+        Returns
+        -------
+        Axes
+            With a row for each estimate.
+        """
+        return draw("estimate_forest", self, ax)
 
     def _view(self) -> View:
         shown = self._long() if self.across is None else self._wide(self.across)

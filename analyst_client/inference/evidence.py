@@ -202,8 +202,8 @@ def _moments(equations: Equations, site: Site, weight: float, slope: float) -> N
     place = bordered(site.to_common, np.zeros(len(site.xty)), site.target_scale)
     place[-1, 0] = site.target_shift
     return NoisyMoments(
-        release.xtx,
-        release.xty[:, t],
+        np.pad(release.xtx, (0, site.gaps)),
+        np.pad(release.xty[:, t], (0, site.gaps)),
         float(release.yty[t]) if release.yty is not None else 0.0,
         law.xtx,
         law.xty,

@@ -95,7 +95,7 @@ def with_meat(site: Site, own: Equations) -> Site:
         Of this site alone.
     """
     step = find_meat(site.release, own.target.name)
-    if step is None:
+    if step is None or site.gaps:
         return site
     try:
         variance = float(own.scale.variances[0])

@@ -59,7 +59,7 @@ def count_slopes(release: Release) -> int:
     not weighted, a feature of one term may be the target: the :math:`D - 1` other terms are in :math:`2^{k-2}` models
     of it each.
     """
-    whole = release.selected_from or release
+    whole = release.original
     terms, features = len(whole.terms) - int(whole.has_constant), whole.feature_names
     slopes: int = len(whole.targets) * terms * (1 << max(len(features) - 1, 0))
     if whole.weights_rows or len(features) < 2:
@@ -72,9 +72,9 @@ def note_model(releases: Iterable[Release], target: str, terms: Iterable[str]) -
     """Keep that a model was fitted on releases. The same model again counts once."""
     model = (target, *sorted(terms))
     for release in releases:
-        _FITTED.setdefault(release.selected_from or release, set()).add(model)
+        _FITTED.setdefault(release.original, set()).add(model)
 
 
 def count_models(release: Release) -> int:
     """Return how many different models this process has fitted on a release, as long as it holds it."""
-    return len(_FITTED.get(release.selected_from or release, ()))
+    return len(_FITTED.get(release.original, ()))

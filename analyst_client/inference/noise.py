@@ -1,7 +1,7 @@
 """The law of the noise in one release, and what it does to the normal equations."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -47,6 +47,12 @@ class NoiseLaw:
         yty = None if noise.yty is None else noise.yty**2
         kurtosis = LAPLACE_EXCESS_KURTOSIS if "laplace" in noise.distribution else 0.0
         return cls(xtx, np.full(d, noise.xty**2), yty, kurtosis)
+
+    def padded(self, count: int) -> "NoiseLaw":
+        """Return the law with `count` terms more, whose entries have no noise."""
+        if not count:
+            return self
+        return replace(self, xtx=np.pad(self.xtx, (0, count)), xty=np.pad(self.xty, (0, count)))
 
     def covariance(self, beta: FloatArray) -> FloatArray:
         r"""Return the covariance of :math:`e - E\beta`, of shape (D, D).

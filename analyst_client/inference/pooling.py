@@ -17,6 +17,7 @@ from analyst_client.inference.meat import with_meat
 from analyst_client.inference.quantiles import chi2_quantile
 from analyst_client.kinds.gram.arguments import check_target
 from analyst_client.kinds.gram.quote import Quote
+from analyst_client.kinds.gram.recoding import Coding, common_levels, factors_of, skeleton, with_levels
 from analyst_client.kinds.gram.release import Release
 from analyst_client.schema.columns import Column, Term
 from analyst_client.schema.jobs import Job
@@ -38,7 +39,8 @@ def pool(
     Parameters
     ----------
     releases : Release, or sequence or mapping of Release
-        All with the same terms and targets; bounds, scalings, noise and order may differ.
+        All with the same features and targets; bounds, scalings, noise, order and reference levels may differ, and a
+        category may have levels at one of them alone. Terms are those of the first release.
     target : str, optional
         One of the targets, or of the features. Default all targets, in the order of the first release.
     rows : float or sequence of float, optional
@@ -55,7 +57,8 @@ def pool(
 
     Notes
     -----
-    Common units: a numeric term spans the widest bounds of all releases.
+    Common units: a numeric term spans the widest bounds of all releases. The indicator of a level that a release has
+    no term of is its constant less those of the other levels; of a level that it does not declare it has no row.
 
     Public rows are anchored to the hospitals' coefficients before anything is borrowed from them, see `borrowing`.
 
@@ -73,7 +76,7 @@ def pool(
     check_target(target)
     if features is not None or (target is not None and target not in listed[0].target_names):
         listed = [release.select(features, target) for release in listed]
-    if len({(release.selected_from or release).text for release in listed}) < len(listed):
+    if len({release.original.text for release in listed}) < len(listed):
         raise ValueError("the same release is in the list twice: it tells nothing new the second time")
     if rows is not None and any(release.has_constant for release in listed):
         raise ValueError("rows= is for releases without a constant: one that has it tells of its rows itself")
@@ -81,10 +84,10 @@ def pool(
     for release in listed:
         if release.xtx is None or release.xty is None or not release.targets:
             raise EstimationError("a fit needs XᵀX and Xᵀy: ask for the statistics 'xtx' and 'xty' with a target")
-    first = listed[0]
-    terms, columns = _common_terms(listed), _common_columns(listed)
-    names = [target] if target is not None else list(first.target_names)
-    return [_equations(listed, name, terms, columns, counts) for name in names]
+    names = [target] if target is not None else list(listed[0].target_names)
+    own = [release.as_released for release in listed]  # there each entry has noise of its own
+    terms, columns = _common_terms(listed[0], own), _common_columns([listed[0], *own[1:]])
+    return [_equations(own, name, terms, columns, counts) for name in names]
 
 
 def as_releases(given: Any) -> list[Release]:
@@ -231,7 +234,7 @@ def _site(release: Release, t: int, terms: tuple[Term, ...], target: Term, rows:
     own_target = release.targets[t]
     scale = own_target.scale / target.scale
     shift = (own_target.center - target.center) / target.scale
-    transform = _transform(release, terms)
+    transform = _coding(release).matrix(terms)
     assert release.xtx is not None  # `pool` has looked
     assert release.xty is not None
     xtx, xty = release.xtx, release.xty[:, t]
@@ -248,32 +251,34 @@ def _site(release: Release, t: int, terms: tuple[Term, ...], target: Term, rows:
     if not np.array_equal(transform, np.eye(len(terms))):
         xtx = transform @ xtx @ transform.T
         xtx, own = (xtx + xtx.T) / 2.0, transform @ own
-    site = Site(release, xtx, own, yty, count, transform, scale, shift)
+    site = Site(release, xtx, own, yty, count, _completed(transform), scale, shift)
     if release.is_public:
         return replace(site, variance=own_variance(site))
     return with_meat(site, Equations((site,), np.ones(1), release.columns, terms, target))
 
 
-def _transform(release: Release, terms: tuple[Term, ...]) -> FloatArray:
-    """Return T with common terms = T · the release's own terms."""
-    places = {term.name: j for j, term in enumerate(release.terms)}
-    transform = np.zeros((len(terms), len(terms)))
-    for i, term in enumerate(terms):
-        own = release.terms[places[term.name]]
-        transform[i, places[term.name]] = own.scale / term.scale
-        shift = (own.center - term.center) / term.scale
-        if shift != 0.0:
-            if not release.has_constant:
-                raise ValueError(f"releases with different bounds of {term.name!r} fit together only with a constant")
-            transform[i, 0] += shift
-    return transform
+def _coding(release: Release) -> Coding:
+    return Coding(release.terms, release.columns)
 
 
-def _common_terms(releases: list[Release]) -> tuple[Term, ...]:
-    first = releases[0]
+def _completed(transform: FloatArray) -> FloatArray:
+    """Return T with columns for as many terms as the release lacks: of what it has no row of."""
+    wanted, own = transform.shape
+    if wanted == own:
+        return transform
+    directions, sizes, _ = np.linalg.svd(transform)
+    assert sizes[-1] > 0.0  # no term of the release is lost, see `_common_terms`
+    completed: FloatArray = np.hstack([transform, directions[:, own:]])
+    return completed
+
+
+def _common_terms(first: Release, releases: list[Release]) -> tuple[Term, ...]:
+    """Return the terms of the first release, with those of levels that others declare beside, in the widest bounds."""
+    kinds = {skeleton(term) for term in first.terms}
     for release in releases[1:]:
-        if set(release.term_names) != set(first.term_names) or release.has_constant != first.has_constant:
-            odd = sorted(set(release.term_names) ^ set(first.term_names))
+        apart = kinds ^ {skeleton(term) for term in release.terms}
+        if apart or release.has_constant != first.has_constant:
+            odd = sorted({term.name for term in (*first.terms, *release.terms) if skeleton(term) in apart})
             raise ValueError(f"releases have different terms: {', '.join(odd)}. Ask the same features of every curator")
     if any((release.combined, release.posted) != (first.combined, first.posted) for release in releases):
         raise ValueError(
@@ -286,23 +291,33 @@ def _common_terms(releases: list[Release]) -> tuple[Term, ...]:
         raise ValueError(f"this client does not know the row map {unknown.name}: a newer one may")
     if divided is not None and len(row_maps) > 1:
         raise ValueError(f"rows mapped by {divided.name!r} make another model: they go with their like alone")
-    by_name = [{term.name: term for term in release.terms} for release in releases]
-    terms = tuple(_widest([named[term.name] for named in by_name]) for term in first.terms)
-    if divided is not None and any(terms != tuple(named[name] for name in first.term_names) for named in by_name):
-        raise ValueError(f"rows mapped by {divided.name!r} under different bounds do not fit together")
+    named = [{column.name: column for column in release.columns} for release in releases]
+    listed = with_levels(first.terms, named[0], common_levels(named))
+    factors = [{factor.name: factor for term in release.terms for factor in factors_of(term)} for release in releases]
+    terms = tuple(_widened(term, factors) for term in listed)
+    codings = [_coding(release).matrix(terms) for release in releases]
+    if divided is not None and any(not set(np.unique(T)) <= {0.0, 1.0} or len(T) != len(T.T) for T in codings):
+        raise ValueError(f"rows mapped by {divided.name!r} under different bounds or levels do not fit together")
     return terms
+
+
+def _widened(term: Term, factors: list[dict[str, Term]]) -> Term:
+    """Return a term with the widest bounds of its factors in all releases."""
+    if term.kind in {"constant", "level"}:
+        return term
+    if term.factors:
+        return replace(term, factors=tuple(_widened(factor, factors) for factor in term.factors))
+    return _widest([known[term.name] for known in factors if term.name in known])
 
 
 def _widest(terms: list[Term]) -> Term:
     """Return one term for several of the same name: the same, or one that spans all their bounds."""
     first = terms[0]
-    if (first.basis or first.factors) and any(term != first for term in terms):
-        raise ValueError(
-            f"{first.name!r} is of other bounds in another release: cut or scale the column alike at every curator, as "
-            "with minimum and maximum"
-        )
     if any(term.kind != first.kind or term.unit != first.unit for term in terms):
-        raise ValueError(f"releases say different things of {first.name!r}: {first.kind}, {first.unit or 'no unit'}, …")
+        raise ValueError(
+            f"releases say different things of {first.name!r}: {first.kind}, {first.unit or 'no unit'}, …. "
+            "convert(…) brings a release to another unit"
+        )
     if all((term.center, term.scale) == (first.center, first.scale) for term in terms):
         return first
     lower = min(term.center - term.scale for term in terms)
@@ -312,15 +327,17 @@ def _widest(terms: list[Term]) -> Term:
 
 def _common_columns(releases: list[Release]) -> tuple[Column, ...]:
     by_name = [{c.name: c for c in release.columns if c.name not in release.target_names} for release in releases]
-    columns = []
+    columns, levels = [], common_levels(by_name)
     for column in by_name[0].values():
         same = [named[column.name] for named in by_name if column.name in named]
         lower = [c.lower for c in same if c.lower is not None]
         upper = [c.upper for c in same if c.upper is not None]
-        if any(c.levels != column.levels or c.type != column.type for c in same):
+        if any((column.type != "categorical" and c.levels != column.levels) or c.type != column.type for c in same):
             raise ValueError(f"releases declare different levels of {column.name!r}")
+        known = levels.get(column.name, column.levels)
         bounded = len(lower) == len(same)
-        columns.append(replace(column, lower=min(lower) if bounded else None, upper=max(upper) if bounded else None))
+        low, high = (min(lower), max(upper)) if bounded else (None, None)
+        columns.append(replace(column, lower=low, upper=high, levels=known))
     return tuple(columns)
 
 

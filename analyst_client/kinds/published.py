@@ -207,16 +207,31 @@ class PublishedAnswer(Stated):
         except (ServiceError, ValueError) as error:
             said = str(error).removeprefix("malformed answer: ") if content.strip() else "it is empty"
             raise ServiceError(f"{path} holds no whole release: {said}.{recovery_hint(text)}") from None
-        outcome = release.verify()
-        if release.receipt is None and release.cost is None:  # made here of arrays: nobody signed it
-            return release
-        if outcome.verdict == "inconsistent" or release.receipt is None:
+        release.check_receipt(path)
+        return release
+
+    def check_receipt(self, path: "str | os.PathLike[str]") -> None:
+        """Hold a release of a file against the digest in its receipt; what was made here of arrays has none.
+
+        Raises
+        ------
+        ReceiptInvalidError
+            When it is not what the curator signed: it was damaged, or changed.
+
+        Warns
+        -----
+        UserWarning
+            When its receipt is of a format that this version cannot check.
+        """
+        outcome = self.verify()
+        if self.receipt is None and self.cost is None:  # made here of arrays: nobody signed it
+            return
+        if outcome.verdict == "inconsistent" or self.receipt is None:
             reasons = "; ".join(outcome.reasons)
-            message = f"{path} is damaged, or was changed: {reasons}.{recovery_hint(text)}"
+            message = f"{path} is damaged, or was changed: {reasons}.{recovery_hint(self._saved_text)}"
             raise ReceiptInvalidError(message, reasons=outcome.reasons)
         if not outcome:
-            warnings.warn(f"{path} was not checked: {'; '.join(outcome.reasons)}", stacklevel=2)
-        return release
+            warnings.warn(f"{path} was not checked: {'; '.join(outcome.reasons)}", stacklevel=3)
 
 
 def _read_in_order(of: type[PublishedAnswer], text: str, answer: str | None, order: Any) -> PublishedAnswer:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from analyst_client.errors import LedgerMemoryError, ServiceError
+from analyst_client.forks import renew_in_forks
 from analyst_client.ledger.files import default_memory_path, locked, make_private_folder, replace_file
 from analyst_client.ledger.history import LedgerHistory
 
@@ -45,11 +46,16 @@ class Memory:
             raise ValueError('memory must be a pathlib.Path, "default", or None')
         self.path = place
         self._curator = curator
-        self._lock = threading.Lock()
+        self.start_anew()
+        renew_in_forks(self)
         self._state = LedgerHistory()
         self._on_disk = LedgerHistory()
         self._stamp: Stamp | None = None
         self.refresh()
+
+    def start_anew(self) -> None:
+        """Make the lock of threads anew: in a fork, the thread that holds it may not be there."""
+        self._lock = threading.Lock()
 
     def refresh(self) -> LedgerHistory:
         """Return the remembered history, with the additions of other processes."""

@@ -211,6 +211,7 @@ def read_release(
     quote: Quote, release: Release, rows: float | None, residual_sd: float | Mapping[str, float] | None
 ) -> tuple[FloatArray, FloatArray, FloatArray, float]:
     """Return XᵀX, coefficients and residual variances of a release in the quote's units, and its number of rows."""
+    release = release.as_released
     for listed, offered in ((quote.terms, release.term_names), (quote.targets, release.target_names)):
         lacking = [term.name for term in listed if term.name not in offered]
         if lacking:

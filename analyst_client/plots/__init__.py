@@ -4,6 +4,7 @@ Every function takes results and an Axes, draws, and returns the Axes; without o
 or changes matplotlib's settings, so a style that is in force, light or dark, stays in force.
 """
 
+from analyst_client.plots.curves import roc_plot, survival_plot
 from analyst_client.plots.forest import coefficient_forest, estimate_forest
 from analyst_client.plots.histogram import histogram
 from analyst_client.plots.matrices import noisy_spectrum, ridge_path_plot
@@ -20,4 +21,6 @@ __all__ = [
     "privacy_accuracy_curve",
     "quote_accuracy_curve",
     "ridge_path_plot",
+    "roc_plot",
+    "survival_plot",
 ]

@@ -152,6 +152,7 @@ def matrix_of(source: Release | LinearFit) -> tuple[FloatArray, float]:
         for site in equations.sites:
             noise_scale(site.release)
         return equations.xtx, xtx_scale(equations)
+    source = source.as_released
     if source.xtx is None:
         raise EstimationError("a spectrum needs XᵀX: ask for the statistic 'xtx'")
     return source.xtx, noise_scale(source)

@@ -97,8 +97,7 @@ class Likelihood:
         :math:`u^\top Hu` over itself at :math:`u = H^{-1}c`, and how far H may change up to the true coefficients.
         A form of which r is above `UNSURE_MOST` has no bound. With Σ g gᵀ, one deviation of its noise is added.
         """
-        is_robust = self.is_robust(robust)
-        J = self.robust if is_robust and self.robust is not None else self.sampling
+        is_robust, J = self.is_robust(robust), self._score_covariance(robust)
         U = np.linalg.solve(self.information, forms[:, : len(self.information)].T)
         found = U.T @ (J + self.privacy) @ U
         longer = np.zeros(len(forms))
@@ -112,6 +111,28 @@ class Likelihood:
         covariance: FloatArray = longer[:, None] * found * longer
         covariance[np.diag_indices(len(forms))] += np.where(longer > 0.0, 0.0, np.inf)
         return covariance
+
+    def privacy_share(self, forms: FloatArray, *, robust: bool | None = None) -> FloatArray:
+        """Return the share of each variance of `covariance` that is not of sampling rows; NaN of one without a bound.
+
+        Parameters
+        ----------
+        forms : ndarray of shape (p, d)
+        robust : bool, optional
+            See `is_robust`.
+
+        Returns
+        -------
+        ndarray of shape (p,)
+        """
+        U = np.linalg.solve(self.information, forms[:, : len(self.information)].T)
+        sampled = np.sum(U * (self._score_covariance(robust) @ U), axis=0)
+        whole = np.diag(self.covariance(forms, robust=robust))
+        return np.where(np.isfinite(whole), 1.0 - sampled / whole, np.nan)
+
+    def _score_covariance(self, robust: bool | None) -> FloatArray:
+        """Return the covariance of the score as rows are sampled; see `is_robust`."""
+        return self.robust if self.is_robust(robust) and self.robust is not None else self.sampling
 
 
 @dataclass(frozen=True, eq=False)

@@ -98,6 +98,10 @@ class Refinement(Displayable):
 
     def save(self, path: str | Path) -> None:
         """Write the refinement to a file, with the exact texts of its releases."""
+        Path(path).write_text(self.to_text(), encoding="utf-8")
+
+    def to_text(self) -> str:
+        """Return what `save` writes."""
         problem = asdict(self.problem)
         fields = [*problem["features"], *([problem["offset"]] if problem["offset"] else []), problem["target"]]
         for field, kept in zip(fields, (*self.problem.regressors, self.problem.target), strict=True):
@@ -110,12 +114,17 @@ class Refinement(Displayable):
             "codings": [coding.to_json() for coding in self.codings],
             "releases": [release.text for release in self.releases],
         }
-        Path(path).write_text(json.dumps(body, ensure_ascii=False, indent=1), encoding="utf-8")
+        return json.dumps(body, ensure_ascii=False, indent=1)
 
     @classmethod
     def load(cls, path: str | Path) -> "Refinement":
         """Read a saved refinement. Raise `ServiceError` for a file that is none."""
-        body = Fields(parse_json(Path(path).read_text(encoding="utf-8")))
+        return cls.from_text(Path(path).read_text(encoding="utf-8"))
+
+    @classmethod
+    def from_text(cls, text: str) -> "Refinement":
+        """Read what `to_text` returned. Raise `ServiceError` for a text that is none."""
+        body = Fields(parse_json(text))
         if body.integer("refinement") != FORMAT:
             raise body.fault("refinement", f"{FORMAT}, the format that this version reads")
         try:

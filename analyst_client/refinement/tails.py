@@ -14,9 +14,13 @@ _DEGREES = np.array([2.2, 2.6, 3.2, 4.0, 6.0, 10.0, 50.0])
 _LOG_PRIOR = np.log([0.005, 0.02, 0.06, 0.15, 0.25, 0.3, 0.215])
 """Logarithms of their prior probabilities. The part cut off is then about half of its mean in ``bench/shifts.py``:
 a heavier guess would make intervals from few rows longer still."""
+_STRAYS = ((0.0, 1.0), *((part, times) for part in (0.005, 0.015, 0.05, 0.12) for times in (2.5, 4.0, 6.5)))
+"""Parts of the rows that may stray beyond any one such law, and how many times as far: their residuals are normal."""
+_LOG_STRAY_PRIOR = np.log([0.7, *([0.3 / 12] * 12)])
+"""Logarithms of their prior probabilities."""
 _SCALES = np.geomspace(0.02, 2.0, 47)
 """Scales that residuals may have, in spreads of the target."""
-_MISFIT = 0.15
+_MISFIT = 0.2
 """Relative misfit of such a law, in the part of rows in a bin."""
 _VARIANCE_SD, _VARIANCE_SD_SEEN = 0.3, 1.0
 """Deviation of the logarithm of a law's variance from that of the expected residual variance, before a histogram and
@@ -27,8 +31,8 @@ _CHOICE = np.geomspace(0.8, 25.0, 36)
 """Norms that may be chosen, over the root of the number of coordinates, in scales."""
 _MIDDLES = (np.arange(64) + 0.5) / 64.0
 """Probabilities by which a law is taken at equally likely points."""
-ALIGNED = 0.45
-"""Part of what is cut off that moves one coefficient: 0.02 to 0.58 (``bench/shifts.py``), and 1 at the very most."""
+ALIGNED = 0.6
+"""Part of what is cut off that moves one coefficient: 0.02 to 0.68 (``bench/shifts.py``), and 1 at the very most."""
 _HELD, _SIDE = 1.96, 1.645
 """Normal quantiles of an interval, and of its one end towards which a shift goes."""
 
@@ -81,7 +85,7 @@ class Tails:
 
     def __init__(self, d: int, rows: float, variance: float) -> None:
         self.d, self.rows, self.variance = d, rows, variance
-        self._log = np.tile(_LOG_PRIOR[:, None], len(_SCALES))
+        self._log = np.add.outer(_LOG_STRAY_PRIOR, np.tile(_LOG_PRIOR[:, None], len(_SCALES)))
         self._has_seen = False
 
     def see(self, release: ScoreRelease, norm: float) -> None:
@@ -105,8 +109,8 @@ class Tails:
 
     def shift(self, norms: FloatArray) -> FloatArray:
         """Return how far what norms cut off is taken to move a score in one direction."""
-        cut = self._at(_tables(self.d).excess, norms) * math.sqrt(self.d) * _SCALES[:, None]
-        return np.asarray(ALIGNED * self.rows * np.einsum("ij,ijk->k", self._weights, cut))
+        cut = self._at(_tables(self.d).excess, norms, power=1) * math.sqrt(self.d) * _SCALES[:, None]
+        return np.asarray(ALIGNED * self.rows * np.einsum("hij,hijk->k", self._weights, cut))
 
     def norm(self, cost: float) -> float:
         """Return the norm that makes an interval shortest, by scores that cost so much of µ² together."""
@@ -121,17 +125,24 @@ class Tails:
 
     @property
     def _weights(self) -> FloatArray:
-        """Return the weight of each law, by degrees of freedom and scale."""
+        """Return the weight of each law, by what strays, degrees of freedom and scale."""
         sd = _VARIANCE_SD_SEEN if self._has_seen else _VARIANCE_SD
-        variances = _SCALES**2 * (_DEGREES / (_DEGREES - 2.0))[:, None]
+        inner = np.array([1.0 - part for part, _ in _STRAYS])
+        outer = np.array([part * times**2 for part, times in _STRAYS])
+        variances = np.multiply.outer(inner, _DEGREES / (_DEGREES - 2.0)) + outer[:, None]
+        variances = np.multiply.outer(variances, _SCALES**2)
         log = self._log - 0.5 * ((np.log(variances) - math.log(self.variance)) / sd) ** 2
         weights = np.exp(log - log.max())
         return np.asarray(weights / weights.sum(), dtype=np.float64)
 
-    def _at(self, table: FloatArray, norms: FloatArray) -> FloatArray:
-        """Return a table at norms, by degrees of freedom, scale and norm."""
-        reaches = np.log(norms[None, :] / (math.sqrt(self.d) * _SCALES[:, None]))
-        return np.array([np.interp(reaches, np.log(_REACHES), row, right=0.0) for row in table])
+    def _at(self, table: FloatArray, norms: FloatArray, power: int = 0) -> FloatArray:
+        """Return a table at norms, by what strays, degrees of freedom, scale and norm; its unit is a power of scale."""
+        reaches, places = np.log(norms[None, :] / (math.sqrt(self.d) * _SCALES[:, None])), np.log(_REACHES)
+        inner = np.array([np.interp(reaches, places, row, right=0.0) for row in table])
+        outer = [
+            times**power * np.interp(reaches - math.log(times), places, table[-1], right=0.0) for _, times in _STRAYS
+        ]
+        return np.array([(1.0 - part) * inner + part * one for (part, _), one in zip(_STRAYS, outer, strict=True)])
 
 
 def allowance(shift: FloatArray, variance: FloatArray) -> FloatArray:

@@ -1,10 +1,11 @@
 """Record anew what `analyst_client.tutorial` plays back: sessions with a real server on the flchain cohort.
 
-``python docs/notebooks/recording.py first_fit`` (or ``paper``) starts the server as the demo does, and asks what the
-notebook asks. New noise gives new numbers: run the notebook afterwards (``make notebooks``), and read it.
+``python docs/notebooks/recording.py first_fit`` (``paper``, ``one_call``) starts the server as the demo does, and asks
+what the notebook asks. New noise gives new numbers: run the notebook afterwards (``make notebooks``), and read it.
 """
 
 import csv
+import gzip
 import json
 import math
 import sys
@@ -17,12 +18,14 @@ from typing import Any
 import httpx
 
 from analyst_client import OLS, Axis, BudgetExceededError, CountsRequest, CuratorClient, EstimationError, Release
-from analyst_client.terms import col
+from analyst_client.terms import col, poly
 from analyst_client.tutorial import (
     ANSWERS,
     EXACT,
     HELD_OUT,
     KEY,
+    ONE_CALL,
+    ONE_CALL_KEY,
     PAPER,
     PAPER_EXACT,
     PAPER_KEY,
@@ -95,6 +98,29 @@ def record_first_fit(demo: Any) -> None:
     with HELD_OUT.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n").writerows([names, *split.table(split.held_out)])
     store(recorder, ANSWERS, KEY)
+
+
+ONE_CALLS = (["age", "sex", "creatinine"], [poly("age", 2), "sex", "creatinine"])
+"""Features of the models of the notebook of one call, and of the README."""
+
+
+def record_one_call(demo: Any) -> None:
+    """Record fits of two models, each in one call."""
+    with serve(demo, demo.HERE / "manifest.toml", demo.HERE / "flchain.csv") as (client, recorder):
+        client.datasets()
+        client.dataset("flchain")
+        for features in ONE_CALLS:
+            client.budget("flchain")
+            client.fit(features, target="kappa", data="flchain", epsilon=1.0, yes=True)
+        client.budget("flchain")
+    recorder.answers = each_once(recorder.answers)
+    store(recorder, ONE_CALL, ONE_CALL_KEY)
+
+
+def each_once(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leave out what was answered to the same request before, in the same words."""
+    found = {json.dumps([answer["request"], answer["text"]]): answer for answer in reversed(answers)}
+    return list(reversed(found.values()))
 
 
 HIGH = col("kappa") + col("lambda") >= 4.72
@@ -190,7 +216,8 @@ def store(recorder: Recorder, answers: Path, key: Path) -> None:
     """Keep what was answered, and the curator's public key."""
     listing = next(answer for answer in recorder.answers if answer["request"]["path"] == "/v1/keys")
     key.write_text(json.loads(listing["text"])["keys"][0]["public_key"] + "\n", encoding="utf-8")
-    answers.write_text(json.dumps(recorder.answers, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    text = (json.dumps(recorder.answers, indent=1, ensure_ascii=False) + "\n").encode()
+    answers.write_bytes(gzip.compress(text, mtime=0) if answers.suffix == ".gz" else text)
 
 
 def main(session: str) -> None:
@@ -200,7 +227,7 @@ def main(session: str) -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         demo.OUTPUT = Path(folder)
-        {"first_fit": record_first_fit, "paper": record_paper}[session](demo)
+        {"first_fit": record_first_fit, "paper": record_paper, "one_call": record_one_call}[session](demo)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,8 @@ PLACES = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
-    **{f"examples/{name}/README.md": f"examples/{name}.md" for name in ("flchain", "curl", "r", "study")},
+    **{f"examples/{name}/README.md": f"examples/{name}.md" for name in ("flchain", "curl", "study")},
+    "r/README.md": "r.md",
     **{
         f"studies/{name}.md": f"studies/{name}.md" for name in ("README", "verdict", "literature", "overview", "rivals")
     },

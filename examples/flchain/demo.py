@@ -1,8 +1,8 @@
 """The main job, end to end, on a real cohort.
 
 A hospital starts a curator and registers the cohort; an analyst looks at the price, buys one release, and fits AdaSSP
-at home; a request that costs too much is refused; the admin reads a ledger that verifies. Embedded SQLite, one real
-server process on loopback, nothing else.
+at home; a request that costs too much is refused; the admin reads a ledger that verifies; one more model is fitted in
+one call. Embedded SQLite, one real server process on loopback, nothing else.
 
     make demo
 """
@@ -192,9 +192,17 @@ def main() -> None:
         except BudgetExceededError as refusal:
             console.print(f"[yellow]{refusal}[/yellow]")
 
-    step(5, "The admin reads the ledger and verifies it")
-    console.print(hospital.run("ledger", "show", "olmsted"), end="")
-    console.print(hospital.run("ledger", "verify", "olmsted"), end="")
+        step(5, "The admin reads the ledger and verifies it")
+        console.print(hospital.run("ledger", "show", "olmsted"), end="")
+        console.print(hospital.run("ledger", "verify", "olmsted"), end="")
+
+        step(6, "For one model there is one call, which chooses what to buy")
+        console.print(
+            '[dim]>>> client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0)[/dim]'
+        )
+        one = client.fit(FEATURES[:3], target=TARGET, data="flchain", epsilon=EPSILON, yes=True, progress=False)
+        console.print(str(one.choice_), markup=False, highlight=False)
+        console.print(str(one.summary()), markup=False, highlight=False)
     console.print(
         f"Saved under {OUTPUT.relative_to(Path.cwd()) if OUTPUT.is_relative_to(Path.cwd()) else OUTPUT}: release.json "
         f"(load it offline), coefficients.png. Done in {time.perf_counter() - start:.0f} s."

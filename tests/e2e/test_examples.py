@@ -1,7 +1,5 @@
-"""The examples in other languages: they buy once, keep the exact answer, and fit what the analyst's library fits."""
+"""The examples: with curl one buys once and keeps the exact answer, and a study takes one decision."""
 
-import csv
-import io
 import json
 import os
 import shutil
@@ -14,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import numpy as np
 import pytest
 from deployments import ANALYSTS, Deployment, Server, open_town
 from patience import scaled, wait_for
@@ -22,8 +19,7 @@ from process_factory import ROOT, ProcessFactory
 from proxies import LosingProxy
 from support import World, open_population
 
-from analyst_client import OLS, Release, Ridge
-from analyst_client.estimators.linear import LinearFit
+from analyst_client import Release
 from curator_service.identity.policy import Role
 from curator_service.privacy.accountant import Price
 
@@ -33,8 +29,7 @@ EXAMPLES = ROOT / "examples"
 FLCHAIN = EXAMPLES / "flchain"
 POPULATION = "residents"
 CURL = ("bash", str(EXAMPLES / "curl" / "release.sh"))
-R = ("Rscript", "--vanilla", str(EXAMPLES / "r" / "release.R"))
-SHIPPED = {"curl": EXAMPLES / "curl" / "request.json", "r": EXAMPLES / "r" / "request.json"}
+SHIPPED = EXAMPLES / "curl" / "request.json"
 
 
 @dataclass
@@ -95,52 +90,27 @@ def need(*commands: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def with_curl() -> tuple[str, ...]:
+def example() -> tuple[str, ...]:
     need("bash", "curl", "jq")
     return CURL
 
 
-@pytest.fixture(scope="module")
-def with_r() -> tuple[str, ...]:
-    need("Rscript")
-    for package in ("httr2", "jsonlite"):
-        found = subprocess.run(["Rscript", "--vanilla", "-e", f"library({package})"], capture_output=True, check=False)
-        if found.returncode != 0:
-            pytest.skip(f"The example in R is NOT tested: its package {package} is not installed")
-    return R
-
-
-@pytest.fixture(params=["curl", "r"])
-def example(request: pytest.FixtureRequest) -> tuple[str, ...]:
-    command: tuple[str, ...] = request.getfixturevalue(f"with_{request.param}")
-    return command
-
-
 def order(folder: Path, **changes: Any) -> Path:
     """Write the request that the examples ship, changed; its price tells tests apart."""
-    members = json.loads(SHIPPED["r"].read_text(encoding="utf-8")) | changes
+    members = json.loads(SHIPPED.read_text(encoding="utf-8")) | changes
     path = folder / "request.json"
     path.write_text(json.dumps(members), encoding="utf-8")
     return path
 
 
-def coefficients(done: Any) -> dict[tuple[str, str], float]:
-    """Return what the example in R printed."""
-    assert done.returncode == 0, done.stderr
-    rows = csv.DictReader(io.StringIO(done.stdout))
-    return {(row["target"], row["term"]): float(row["coefficient"]) for row in rows}
-
-
-def test_shipped_requests_are_the_same_and_can_be_asked(clinic: Clinic) -> None:
-    first, second = (path.read_text(encoding="utf-8") for path in SHIPPED.values())
-    assert first == second
+def test_shipped_request_can_be_asked(clinic: Clinic) -> None:
     with clinic.town.call(clinic.server) as caller:
-        quoted = caller.post("/v1/datasets/flchain/quotes", json.loads(first), "unused")
+        quoted = caller.post("/v1/datasets/flchain/quotes", json.loads(SHIPPED.read_text(encoding="utf-8")), "unused")
     assert quoted.json()["affordable"] is True
 
 
 def test_answer_is_bought_once_and_kept_to_the_letter(clinic: Clinic, example: tuple[str, ...], tmp_path: Path) -> None:
-    request, saved = order(tmp_path, price={"mu": 0.21 if example is CURL else 0.22}), tmp_path / "release.json"
+    request, saved = order(tmp_path, price={"mu": 0.21}), tmp_path / "release.json"
     before = clinic.charges()
     done = clinic.run(example, request, saved)
     assert done.returncode == 0, done.stderr
@@ -162,16 +132,16 @@ def test_answer_is_bought_once_and_kept_to_the_letter(clinic: Clinic, example: t
 
 
 def test_curl_shows_that_the_same_key_has_the_same_bytes(
-    clinic: Clinic, with_curl: tuple[str, ...], tmp_path: Path
+    clinic: Clinic, example: tuple[str, ...], tmp_path: Path
 ) -> None:
-    done = clinic.run(with_curl, order(tmp_path, price={"mu": 0.23}), tmp_path / "release.json")
+    done = clinic.run(example, order(tmp_path, price={"mu": 0.23}), tmp_path / "release.json")
     assert done.stdout.endswith("again: the same bytes, answered as replayed\n"), done.stderr
 
 
 def test_lost_answers_are_asked_for_again_with_the_same_key(
     clinic: Clinic, example: tuple[str, ...], tmp_path: Path
 ) -> None:
-    request = order(tmp_path, price={"mu": 0.24 if example is CURL else 0.25}, rows={"map": "box"})
+    request = order(tmp_path, price={"mu": 0.24}, rows={"map": "box"})
     before = clinic.charges()
     with LosingProxy(clinic.server.port, 2, path="/releases") as proxy:
         done = clinic.run(example, request, tmp_path / "release.json", url=proxy.url)
@@ -185,7 +155,7 @@ def test_answer_of_a_job_is_asked_for_with_the_same_key(
     clinic: Clinic, example: tuple[str, ...], tmp_path: Path
 ) -> None:
     server = clinic.town.serve(CURATOR_SYNCHRONOUS_S="0")
-    price = {"mu": 0.26 if example is CURL else 0.27}
+    price = {"mu": 0.26}
     done = clinic.run(example, order(tmp_path, price=price), tmp_path / "release.json", url=server.url)
     server.terminate()
     assert done.returncode == 0, done.stderr
@@ -220,50 +190,6 @@ def test_token_does_not_travel_in_clear(clinic: Clinic, example: tuple[str, ...]
         done = clinic.run(example, order(tmp_path), tmp_path / "release.json", url=url)
         assert done.returncode == 1
         assert "must begin with https://" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("changes", "penalty", "estimator"),
-    [
-        ({"price": {"mu": 0.3}}, [], OLS()),
-        ({"price": {"mu": 0.3}}, ["40.5"], Ridge(40.5)),
-        ({"price": {"mu": 0.31}, "rows": {"map": "box"}, "intercept": False}, [], OLS()),
-        (
-            {"price": {"mu": 0.32}, "features": ["age", "sex", "mgus"], "targets": ["kappa", "lambda"]},
-            ["7"],
-            Ridge(7.0),
-        ),
-    ],
-    ids=["ols", "ridge", "no constant", "two targets"],
-)
-def test_r_fits_what_the_library_fits(
-    clinic: Clinic,
-    with_r: tuple[str, ...],
-    tmp_path: Path,
-    changes: dict[str, Any],
-    penalty: list[str],
-    estimator: LinearFit,
-) -> None:
-    saved = tmp_path / "release.json"
-    found = coefficients(clinic.run(with_r, order(tmp_path, **changes), saved, *penalty))
-    fit = estimator.fit(Release.load(saved))
-    expected = {}
-    for target, intercept, coef in zip(
-        fit.target_names_, np.atleast_1d(fit.intercept_), np.atleast_2d(fit.coef_), strict=True
-    ):
-        expected |= {(target, "(intercept)"): float(intercept)}
-        expected |= {(target, term): float(value) for term, value in zip(fit.term_names_, coef, strict=True)}
-    assert found == pytest.approx(expected, rel=1e-9, abs=1e-12)
-
-
-def test_r_says_when_the_noise_outweighs_the_data(clinic: Clinic, with_r: tuple[str, ...], tmp_path: Path) -> None:
-    # Nothing but noise in six terms: it is positive definite by chance in fewer than one run of 100,000.
-    features = ["age", "sex", "creatinine", "lambda", "mgus"]
-    request = order(tmp_path, price={"mu": 1e-4}, rows={"map": "box"}, features=features)
-    done = clinic.run(with_r, request, tmp_path / "release.json")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "the noise outweighs the data" in done.stderr
-    assert (tmp_path / "release.json").exists()
 
 
 @contextmanager

@@ -13,7 +13,14 @@ import support
 from support import World, client_of, make_rows, open_population, open_world, spent
 
 import analyst_client
-from analyst_client import AdaSSP, CuratorClient, LogisticRegression, PoissonRegression, RefinedRegression, terms
+from analyst_client import (
+    CuratorClient,
+    EmpiricalBayes,
+    LogisticRegression,
+    PoissonRegression,
+    RefinedRegression,
+    terms,
+)
 from analyst_client.errors import NotConfirmedError, UselessRequestError
 from analyst_client.kinds.gram.release import Release
 from analyst_client.terms import col, poly
@@ -70,7 +77,7 @@ def test_the_family_follows_from_the_target(
 
 def test_a_family_may_be_named(client: CuratorClient) -> None:
     fit = client.fit("alive ~ age", family="gaussian", **ASKED)
-    assert type(fit) is RefinedRegression or type(fit) is AdaSSP
+    assert type(fit) is RefinedRegression or type(fit) is EmpiricalBayes
     with pytest.raises(ValueError, match="family is one of gaussian, binomial, poisson, not 'logit'"):
         client.fit("alive ~ age", family="logit", **ASKED)
 
@@ -131,7 +138,7 @@ class TestPaid:
         before = spent(client)
         fit = client.fit("kappa ~ height", **ASKED | {"yes": False})
         assert bought.id in fit.choice_.call
-        assert ", which is paid already," in fit.choice_.reason
+        assert ", which is paid already. Its intervals should be" in fit.choice_.reason
         assert run_call(fit.choice_.call, client).params_ == pytest.approx(fit.params_)
         assert spent(client) == before
 
@@ -267,7 +274,7 @@ def test_other_accounts(tmp_path: Any, accountant: str) -> None:
         client = client_of(world)
         asked: dict[str, Any] = {"data": "counted", "epsilon": 40.0, "yes": True, "progress": False}
         fit = client.fit("kappa ~ age", **asked)
-        assert type(fit) is (AdaSSP if accountant == "pure" else RefinedRegression)
+        assert type(fit) is (EmpiricalBayes if accountant == "pure" else RefinedRegression)
         before = client.budget("counted").share_spent
         assert run_call(fit.choice_.call, client).params_ == pytest.approx(fit.params_)
         assert client.budget("counted").share_spent == before

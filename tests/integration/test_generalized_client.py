@@ -12,7 +12,14 @@ import statsmodels.api as sm
 import support
 from support import World, client_of, make_rows, open_world
 
-from analyst_client import CuratorClient, EstimationError, LogisticRegression, PoissonRegression, RefinedRegression
+from analyst_client import (
+    CuratorClient,
+    EstimationError,
+    LogisticRegression,
+    PoissonRegression,
+    RefinedRegression,
+    load_fit,
+)
 from analyst_client.kinds.gram.design import design_matrix
 from analyst_client.refinement import GeneralizedRules, Refinement, RefinementRules
 from analyst_client.terms import col, log
@@ -124,6 +131,10 @@ class TestLargePrice:
         assert first.coef_ == pytest.approx(second.coef_, rel=1e-9)
         assert first.conf_int() == pytest.approx(second.conf_int(), rel=1e-9)
         assert pickle.loads(pickle.dumps(first)).conf_int() == pytest.approx(first.conf_int(), rel=1e-12)
+        first.save(tmp_path / "fit.json")
+        again = load_fit(tmp_path / "fit.json")
+        assert again.params == first.params
+        assert again.source_.releases.releases == first.source_.releases.releases
 
     def test_a_summary_has_ratios_and_intervals(self, exact: dict[str, Refinement], family: str) -> None:
         fit = FITS[family]().fit(exact[family])

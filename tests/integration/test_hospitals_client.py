@@ -1,7 +1,9 @@
 """Refinements of two hospitals, and one call for both, with real clients and real curators."""
 
+import math
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,11 +17,13 @@ from analyst_client import (
     BudgetExceededError,
     CuratorClient,
     Curators,
+    EmpiricalBayes,
     EstimationError,
     EstimationWarning,
     LogisticRegression,
     PoissonRegression,
     RefinedRegression,
+    load_fit,
     terms,
 )
 from analyst_client.errors import NotConfirmedError, UselessRequestError
@@ -124,6 +128,26 @@ class TestCombined:
             assert fit.predict_proba(rows)[:, 1] == pytest.approx(1.0 / (1.0 + np.exp(-index)))
         else:
             assert fit.predict(rows) == pytest.approx(index if family == "gaussian" else np.exp(index))
+
+    def test_a_saved_fit_is_the_same(self, bought: Any, family: str, tmp_path: Path) -> None:
+        kind, _ = FITS[family]
+        fit = kind().fit(bought[family])
+        fit.save(tmp_path / "fit.json")
+        loaded = load_fit(tmp_path / "fit.json")
+        assert list(loaded.hospitals_) == ["north", "south"]
+        assert loaded.conf_int() == pytest.approx(fit.conf_int())
+
+    def test_margins_are_over_rows_of_one_s_own(self, bought: Any, family: str) -> None:
+        kind, _ = FITS[family]
+        fit, rows = kind().fit(bought[family]), {"age": [60.0, 72.0], "sex": ["F", "M"]}
+        low, high = fit.predict_interval(rows, mean=True).T
+        assert np.all(low < high)
+        assert math.isfinite(fit.margins(rows)["age", "per unit"].std_error)
+        if family == "gaussian":
+            assert fit.margins()["age", "per unit"].value == pytest.approx(fit.coef_[0])
+        else:
+            with pytest.raises(EstimationError, match=r"rows of your own: margins\(frame\)"):
+                fit.margins()
 
 
 class TestLinear:
@@ -314,7 +338,7 @@ def test_an_account_of_pure_epsilon_takes_releases_everywhere(worlds: dict[str, 
     open_population(north.curator, "pure", Price(epsilon=50.0), accountant="pure")
     north.grant("ada", north.register("pure", "pure", draw_rows(4)))
     fit = curators.fit("weight ~ age", **ASKED | {"data": {"north": "pure", "south": "cohort"}})
-    assert type(fit) is AdaSSP
+    assert type(fit) is EmpiricalBayes
     assert "each={'north': {'mechanism': 'laplace', 'rows': 'box'}" in fit.choice_.call
     assert "at north: it is of Gaussian noise" in " ".join(fit.choice_.refused)
     assert run_call(fit.choice_.call, curators).params_ == pytest.approx(fit.params_)

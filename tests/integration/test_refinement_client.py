@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from support import World, client_of, make_rows, open_world, spent
 
-from analyst_client import CuratorClient, EstimationError, RefinedRegression
+from analyst_client import BayesianRegression, CuratorClient, EstimationError, RefinedRegression, load_fit
 from analyst_client.errors import ServiceError
 from analyst_client.refinement import Refinement, RefinementRules
 from analyst_client.terms import col, log, poly
@@ -91,6 +91,7 @@ class TestFit:
         assert found[:2] == pytest.approx([1.64, 2.86], abs=0.1)
         assert found[2] <= fit.refined_.target.high
 
+    @pytest.mark.filterwarnings("ignore:the chains have not mixed")
     def test_a_saved_one_is_the_same(self, bought: Refinement, tmp_path: Path) -> None:
         bought.save(tmp_path / "refined.json")
         loaded = Refinement.load(tmp_path / "refined.json")
@@ -102,6 +103,9 @@ class TestFit:
         assert unpickled.conf_int() == pytest.approx(first.conf_int(), rel=1e-12)
         assert unpickled.f_test().pvalue == pytest.approx(first.f_test().pvalue, rel=1e-9)
         assert unpickled.predict([[60.0, "F", 170.0]]) == first.predict([[60.0, "F", 170.0]])
+        for fit in (first, BayesianRegression(draws=20, chains=2).fit(bought)):
+            fit.save(tmp_path / "fit.json")
+            assert load_fit(tmp_path / "fit.json").params == fit.params
 
     def test_what_a_plan_would_post_on_another_machine_need_not_be_what_was_posted(self, bought: Refinement) -> None:
         moved = replace(bought.problem, mu=bought.problem.mu * (1.0 + 1e-9))  # every posted number differs a little

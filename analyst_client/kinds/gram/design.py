@@ -24,7 +24,14 @@ def design_matrix(X: Any, columns: Sequence[Column], terms: Sequence[Term], clip
     """
     used = {name for term in terms for name in term.columns}
     coded = code_columns(X, [c for c in columns if c.name in used or not isinstance(c, DerivedColumn)], clip)
-    matrix = np.ones((len(next(iter(coded.values()))) if coded else len(X), len(terms)))
+    return matrix_of(coded, columns, terms, None if coded else len(X))
+
+
+def matrix_of(
+    coded: Mapping[str, FloatArray], columns: Sequence[Column], terms: Sequence[Term], count: int | None = None
+) -> FloatArray:
+    """Return coded columns as scaled terms; `count` is the number of rows where there is no column."""
+    matrix = np.ones((len(next(iter(coded.values()))) if count is None else count, len(terms)))
     for j, term in enumerate(terms):
         if term.kind != "constant":
             matrix[:, j] = code_term(term, columns, coded)

@@ -1,14 +1,21 @@
 """A release: one published answer, with everything needed to fit regressions on it and to check where it comes from."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from analyst_client.display.model import Block, Inline, Note, folded, number, quiet, table
+from analyst_client.display.model import Block, Inline, Note, folded, number, quiet, table, write_json
 from analyst_client.errors import ServiceError
 from analyst_client.kinds.gram.arguments import check_list, check_target
+from analyst_client.kinds.gram.changes import (
+    Change,
+    Redeclaration,
+    Relevelling,
+    read_changes,
+    statement_of,
+)
 from analyst_client.kinds.gram.exports.moments import raw_moments
 from analyst_client.kinds.gram.exports.origin import list_origin
 from analyst_client.kinds.gram.exports.programs import Package, find_package, write_program
@@ -16,16 +23,28 @@ from analyst_client.kinds.gram.local import MadeHere
 from analyst_client.kinds.gram.quote import show_noise
 from analyst_client.kinds.gram.row_lengths import describe_choice
 from analyst_client.kinds.gram.rows import asked_combinations
-from analyst_client.kinds.gram.saving import unwrap, unwrap_steps, wrap, wrap_steps
+from analyst_client.kinds.gram.saving import (
+    Changed,
+    unwrap,
+    unwrap_changes,
+    unwrap_steps,
+    wrap,
+    wrap_changes,
+    wrap_steps,
+)
 from analyst_client.kinds.gram.selection import find_part, select_statistics
 from analyst_client.kinds.score.release import ScoreRelease
 from analyst_client.ledger.files import replace_file
+from analyst_client.ledger.verification import Verification
 from analyst_client.schema.amounts import write_cost
 from analyst_client.schema.quotes import write_expression
 from analyst_client.schema.reading import LOCAL
 from analyst_client.schema.wire import Fields, parse_json
 from analyst_client.terms.expression import Expression
 from analyst_client.terms.matching import match_features, name_of
+
+_COMPARED = ("noise", "combined", "posted", "lambda_min", "request", "receipt", "cost")
+"""What must be as the text gives it, beside the numbers."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,6 +67,13 @@ class Release(MadeHere):
         The ledger entry of the charge. None when the release was made of arrays.
     selected_from : Release or None
         The whole that this is a part of, see `select`.
+    changed_from : Release or None
+        The release before it was brought to other names, units or reference levels: see `rename`, `convert` and
+        `relevel`.
+    changes : tuple
+        These changes, in order.
+    before_relevel : Release or None
+        The same release with the curator's reference levels, where `relevel` took others: see `as_released`.
     steps : tuple of ScoreRelease
         Counts of rows by their length, where the row map was chosen by them, and Σ g gᵀ of this model, where robust
         standard errors were bought. A file keeps them, and their receipts.
@@ -63,6 +89,24 @@ class Release(MadeHere):
 
     selected_from: Annotated["Release | None", LOCAL] = None
     steps: Annotated[tuple[ScoreRelease, ...], LOCAL] = ()
+    changed_from: Annotated["Release | None", LOCAL] = None
+    changes: Annotated[tuple[Change, ...], LOCAL] = ()
+    before_relevel: Annotated["Release | None", LOCAL] = None
+
+    @property
+    def original(self) -> "Release":
+        """The whole answer of the curator that this was derived from; itself where it is one."""
+        above = self.selected_from or self.changed_from
+        return self if above is None else above.original
+
+    @property
+    def as_released(self) -> "Release":
+        """The same release with the curator's reference levels, so that each entry has a draw of noise of its own.
+
+        Names and units are as here. It is the release itself unless `relevel` made it: then entries are sums of
+        several, with noise that is correlated, and `noise` does not state it. A fit uses the exact covariance.
+        """
+        return self.before_relevel or self
 
     @property
     def norm(self) -> float | None:
@@ -75,7 +119,7 @@ class Release(MadeHere):
 
         1 for the constant and for each group of terms; rows of a part were weighted as rows of the whole.
         """
-        return len({term.group for term in (self.selected_from or self).terms})
+        return len({term.group for term in self.original.terms})
 
     @property
     def weights_rows(self) -> bool:
@@ -108,8 +152,10 @@ class Release(MadeHere):
     @property
     def weights_target(self) -> bool:
         """True if a target took part in the weights of its rows: a fit then has an unknown bias."""
+        above = self.selected_from or self.changed_from
         names = {column.name for column in (self.selected_from or self).features}
-        return self.weights_rows and any(target.column in names for target in self.targets)
+        taken = any(target.column in names for target in self.targets) or (above is not None and above.weights_target)
+        return self.weights_rows and taken
 
     @property
     def caveats(self) -> tuple[str, ...]:
@@ -129,6 +175,8 @@ class Release(MadeHere):
 
     @property
     def _part_caveats(self) -> tuple[str, ...]:
+        if self.changed_from is not None:
+            return (*self.changed_from._part_caveats, *self._relevel_caveats)
         if self.selected_from is None:
             return ()
         kept = {*self.feature_names, *self.target_names}
@@ -137,7 +185,7 @@ class Release(MadeHere):
         left = [column for column in self.selected_from.columns if column.name not in still]
         omitting = [column.name for column in left if column.missing == "omit"]
         omitting += [name for name in self.selected_from.target_names if name not in kept]
-        found = []
+        found = list(self.selected_from._part_caveats)
         if omitting:
             found.append(
                 f"rows are those of the full request: a row that misses {' or '.join(omitting)} counts for nothing "
@@ -157,12 +205,24 @@ class Release(MadeHere):
         return tuple(found)
 
     @property
+    def _relevel_caveats(self) -> tuple[str, ...]:
+        if self.before_relevel is None or not self.weights_rows:
+            return ()
+        return (
+            "rows were weighted by their length under the curator's reference levels: a request with others would "
+            "weight them differently.",
+        )
+
+    @property
     def _name(self) -> str:
+        if self.changed_from is not None:
+            return f"changed {self.changed_from._name}"
         return self.id if self.selected_from is None else f"part of {self.id}"
 
     def _list_origin(self) -> list[tuple[Inline, Inline]]:
         whole = self.selected_from
-        part = [] if whole is None else [("part of", whole._caption())]
+        part: list[tuple[Inline, Inline]] = [] if whole is None else [("part of", whole._caption())]
+        part += [("changed", write_json(change.to_json())) for change in self.changes]
         return [*super()._list_origin(), *part]
 
     def _list_costs(self) -> list[tuple[Inline, Inline]]:
@@ -183,8 +243,10 @@ class Release(MadeHere):
         listed = f"terms ({len(self.coded_terms):,}) and targets ({len(self.targets):,})"
         title = f"Combinations ({len(self.terms):,}) of {listed}" if self.combined else listed.capitalize()
         caption = quiet("A raw value x stands in the statistics as (x − center) / scale")
+        own = self.as_released
+        relevelled = "" if own is self else "with the curator's reference levels: here entries are sums of several "
         return [
-            show_noise(self.noise, len(self.terms), len(self.targets)),
+            show_noise(own.noise, len(self.terms), len(self.targets), under=relevelled),
             *map(Note, self.caveats),
             folded(title, table(caption, heads, terms, numeric=(3, 4))),
         ]
@@ -192,14 +254,52 @@ class Release(MadeHere):
     @property
     def _signed_texts(self) -> tuple[str, ...]:
         """The whole answer's, and those of its steps: nobody signed what stands beside these."""
-        return ((self.selected_from or self).text, *(step.text for step in self.steps))
+        return (self.original.text, *(step.text for step in self.steps))
 
     @property
     def _saved_text(self) -> str:
-        """A part's own text holds its steps already."""
-        if not self.steps or self.selected_from is not None:
+        """The text of what was derived holds the steps already."""
+        if not self.steps or self.original is not self:
             return self.text
         return wrap_steps(self.text, [step.text for step in self.steps])
+
+    def verify(self, *keys: "str | os.PathLike[str]") -> Verification:
+        """Check the curator's answer against its ledger entry, and that these numbers follow from it.
+
+        See `analyst_client.verify`. Of a part or a changed release the whole answer is checked, and the numbers here
+        are held against those that it gives.
+
+        Parameters
+        ----------
+        *keys : str or path-like
+            The curator's public keys, as `curator-verify --key` takes them. Without any the signature is not checked.
+
+        Returns
+        -------
+        Verification
+            True in a condition exactly when nothing was found to be wrong.
+        """
+        outcome = super().verify(*keys)
+        try:
+            agrees = self._agrees_with(type(self).from_text(self._saved_text).in_order(self.order))
+        except (ServiceError, ValueError):
+            agrees = False
+        if agrees or outcome.verdict == "inconsistent":
+            return outcome
+        return replace(outcome, verdict="inconsistent", reasons=("the numbers are not those that the text gives",))
+
+    def _agrees_with(self, again: "Release") -> bool:
+        one, other = self.before_relevel, again.before_relevel
+        same = one is other if one is None or other is None else one._agrees_with(other)
+        return same and all(
+            getattr(self, name) == getattr(again, name) for name in ("_signed_texts", "_contents", *_COMPARED)
+        )
+
+    @property
+    def _contents(self) -> list[Any]:
+        """The numbers, the ones of steps too."""
+        meats = [None if step.meat is None else step.meat.tolist() for step in self.steps]
+        return [statement_of(self), meats, [({*step.terms}, step.target, step.posted) for step in self.steps]]
 
     def in_order(self, order: tuple[Sequence[str], Sequence[str]]) -> "Release":
         """Return the same release, with the same text, with its features and targets in another order.
@@ -286,11 +386,156 @@ class Release(MadeHere):
         part = find_part(self, whole, features, targets, self.row_map)
         if (features, targets) == (whole.feature_names, whole.target_names):
             return whole
+        before = whole.before_relevel
         return replace(
             whole,
             text=wrap(whole._saved_text, features, targets),
             selected_from=whole,
+            changed_from=None,
+            changes=(),
+            before_relevel=None if before is None else before._select(features, targets),
             **select_statistics(whole, part),
+        )
+
+    def rename(
+        self, names: Mapping[str, str] | None = None, *, levels: Mapping[str, Mapping[str, str]] | None = None
+    ) -> "Release":
+        """Return the same release with other names of columns and of levels. It costs nothing.
+
+        The curator's answer stays within: `verify` checks it, and that what is here follows from it. `save` writes
+        both. All that is made of a column is renamed with it: terms, targets, levels, interactions.
+
+        Parameters
+        ----------
+        names : mapping of str to str, optional
+            New names by old ones.
+        levels : mapping of str to (mapping of str to str), optional
+            New levels by old ones, by the old name of their column.
+
+        Returns
+        -------
+        Release
+            With the same numbers.
+
+        Raises
+        ------
+        ValueError
+            When there is no such column or level, or two would have one name.
+
+        Examples
+        --------
+        >>> from analyst_client import Column
+        >>> sex = Column.categorical("geschlecht", ["w", "m"])
+        >>> release = Release.from_arrays([[9.0, 4.0], [4.0, 4.0]], [3.0, 2.0], features=[sex])
+        >>> release.rename({"geschlecht": "sex"}, levels={"geschlecht": {"w": "F", "m": "M"}}).term_names
+        ('(constant)', 'sex[M]')
+        """
+        listed = {column: dict(renamed) for column, renamed in (levels or {}).items()}
+        if not names and not listed:
+            return self
+        return self._changed(Redeclaration(dict(names or {}), listed))
+
+    def convert(
+        self,
+        maps: Mapping[str, "float | tuple[float, float]"],
+        *,
+        units: Mapping[str, str] | None = None,
+    ) -> "Release":
+        """Return the same release with columns in other units: a·x + b in the place of x. It costs nothing.
+
+        A fit of it is the fit of rows that were converted before: bounds, and what was clipped to them, are the
+        curator's. Terms are of scaled values, so their sums and their noise stay as they are.
+
+        Parameters
+        ----------
+        maps : mapping of str to float, or to (float, float)
+            The number a, or a and b, by the name of a numeric feature or target; a is not 0.
+        units : mapping of str to str, optional
+            The new units, to be shown and compared. A column that is converted has none without it.
+
+        Returns
+        -------
+        Release
+            With the same noise.
+
+        Raises
+        ------
+        ValueError
+            When a column is no number, or something is computed of it that only the curator can convert: a logarithm,
+            a sum, a condition, a spline.
+
+        Examples
+        --------
+        >>> from analyst_client import Column
+        >>> column = Column.numeric("creatinine", 0, 3, unit="mg/dL")
+        >>> release = Release.from_arrays([[9.0, 1.0], [1.0, 5.0]], [3.0, 2.0], features=[column])
+        >>> release.convert({"creatinine": 88.42}, units={"creatinine": "µmol/L"}).features[0].upper
+        265.26
+        """
+        stated = dict(units or {})
+        found: dict[str, tuple[float, float, str | None]] = {}
+        for name in dict.fromkeys([*maps, *stated]):
+            given = maps.get(name, 1.0)
+            a, b = (given, 0.0) if isinstance(given, int | float) else given
+            found[name] = float(a), float(b), stated.get(name)
+        return self._changed(Redeclaration(units=found)) if found else self
+
+    def relevel(self, references: Mapping[str, str]) -> "Release":
+        """Return the same release with other reference levels. It costs nothing.
+
+        The indicator of the level that was left out is the constant less those of the others: a linear map, which is
+        exact for sums over rows and for their noise. Fits of several releases do it by themselves, for the levels of
+        the first one.
+
+        Parameters
+        ----------
+        references : mapping of str to str
+            The level without a term, by the name of a categorical feature.
+
+        Returns
+        -------
+        Release
+            Its `noise` states no deviation for XᵀX and Xᵀy, as entries share draws: see `as_released`.
+
+        Raises
+        ------
+        ValueError
+            When there is no such category or level; without a constant; where rows were divided by their norm, or are
+            of combinations; where missing values count as the reference level; and where an interaction stands without
+            the features that it is of.
+
+        Examples
+        --------
+        >>> from analyst_client import Column
+        >>> sex = Column.categorical("sex", ["F", "M"])
+        >>> release = Release.from_arrays([[9.0, 4.0], [4.0, 4.0]], [3.0, 2.0], features=[sex])
+        >>> other = release.relevel({"sex": "M"})
+        >>> other.term_names, other.xtx.tolist(), other.xty.ravel().tolist()
+        (('(constant)', 'sex[F]'), [[9.0, 5.0], [5.0, 5.0]], [3.0, 1.0])
+        """
+        return self._changed(Relevelling(dict(references))) if references else self
+
+    def _changed(self, *more: Change) -> "Release":
+        """Return the release before all changes, changed by the ones so far and by more."""
+        origin = self.changed_from or self
+        changes = (*self.changes, *more)
+        made = origin
+        for change in changes:
+            known = made.steps  # of the terms before a relevelling, as their receipts
+            steps = tuple(map(change.apply_to_step, known)) if isinstance(change, Redeclaration) else known
+            made = replace(made, steps=steps, **change.apply(made))
+            if len(set(made.term_names)) < len(made.terms):
+                raise ValueError("two terms would have one name")
+        others = tuple(change for change in changes if not isinstance(change, Relevelling))
+        before = None if len(others) == len(changes) else origin._changed(*others) if others else origin
+        listed = [change.to_json() for change in changes]
+        return replace(
+            made,
+            text=wrap_changes(Changed(origin._saved_text, *origin.order), listed, statement_of(made)),
+            selected_from=None,
+            changed_from=origin,
+            changes=changes,
+            before_relevel=before,
         )
 
     def export(
@@ -345,7 +590,9 @@ class Release(MadeHere):
 
     @classmethod
     def from_text(cls, text: str, answer: str | None = None) -> "Release":
-        """Read the text of an answer, or of a saved file. Raise `ServiceError` when it is neither.
+        """Read the text of an answer, or of a saved file.
+
+        Raise `ServiceError` when it is neither, and `ValueError` when what it states does not follow from its answer.
 
         Parameters
         ----------
@@ -355,6 +602,12 @@ class Release(MadeHere):
             The header ``Curator-Answer``.
         """
         body = Fields(parse_json(text))
+        if (before := unwrap_changes(body)) is not None:
+            whole = cls.from_text(before.text, answer).in_order((before.features, before.targets))
+            made = whole._changed(*read_changes(body))
+            if parse_json(made.text) != body.members:
+                raise ValueError("its numbers are not those that its changes give")
+            return made
         if (part := unwrap(body)) is not None:
             return cls.from_text(part.text, answer)._select(part.features, part.targets)
         if (found := unwrap_steps(body)) is not None:

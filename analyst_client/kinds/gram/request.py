@@ -34,7 +34,7 @@ ARGUMENT_SYNONYMS = {
     "alpha": "penalty",
 }
 """Names that other libraries give to an argument."""
-ELSEWHERE = {"interval": "predict_interval", "se_fit": "predict_interval", "return_std": "predict_interval"}
+ELSEWHERE = {"se_fit": "predict_interval", "return_std": "predict_interval"}
 """Arguments of other libraries, and the method that does what they say."""
 
 
@@ -165,7 +165,7 @@ def suggests_arguments(function: Callable[P, T]) -> Callable[P, T]:
     @functools.wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> T:
         for name, value in kwargs.items():
-            if name not in known:
+            if name not in known and not (name == "alpha" and "level" in known):  # which `takes_level` answers
                 meant = ARGUMENT_SYNONYMS.get(name.lower()) or next(
                     iter(difflib.get_close_matches(name, known, 1)), None
                 )

@@ -50,6 +50,6 @@ def describe_choice(release: Any) -> str | None:
     told = f"counts of rows by their length ({norms[0].id}, {SHARE:.0%} of the price)"
     if release.norm is None:
         return f"box, chosen by {told}: noise is so small beside sampling error that no row need count for less"
-    squares, rows = spread_counts(norms[0], count_groups(release.selected_from or release))
+    squares, rows = spread_counts(norms[0], count_groups(release.original))
     longer = _share_longer(release.norm**2, squares, rows)
     return f"norm {number(release.norm)}, chosen by {told}: about {longer:.0%} of rows are longer, and count for less"

@@ -15,7 +15,12 @@ from numpy.typing import NDArray
 from analyst_client import Column, CuratorClient, Release
 from analyst_client.inference.noise import NoiseLaw
 from analyst_client.kinds import Noise
+from analyst_client.kinds.gram.coding import Coded
+from analyst_client.kinds.gram.design import design_matrix
+from analyst_client.kinds.gram.local import packed, write_text
 from analyst_client.kinds.gram.request import ReleaseRequest
+from analyst_client.schema import Term
+from analyst_client.schema.columns import Basis, plain_term
 
 TOKEN = "token-with-a-secret-in-it"
 URL = "https://curator.example"
@@ -338,3 +343,44 @@ def noisy_release(
     laplace, sd = law.excess_kurtosis != 0.0, math.sqrt(law.yty or 0.0)
     own = generator.laplace(0.0, sd * math.sqrt(0.5), count) if laplace else generator.normal(0.0, sd, count)
     return Release.from_arrays(xtx + E[0], xty + e.T, yty + own, noise=noise, **options)
+
+
+def products_frame() -> dict[str, Any]:
+    """Return the analyst's own rows of `with_products`."""
+    rng = np.random.default_rng(3)
+    return {"sex": rng.choice(["F", "M"], 90), "age": rng.uniform(50, 100, 90), "dose": rng.uniform(0, 8, 90)}
+
+
+def with_products() -> Release:
+    """Return a release of an analyst's own rows with a product and polynomials."""
+    sex, age, dose = Column.categorical("sex", ["F", "M"]), Column.numeric("age", 50, 100), Column.numeric("dose", 0, 8)
+    male, years = Term("sex[M]", "level", "sex", level="M"), plain_term(age)
+    powers = [Basis("dose", "polynomial", (2,), 4.0, 4.0, place) for place in (0, 1)]
+    terms = (
+        Term("(constant)", "constant"),
+        male,
+        years,
+        *(Term(f"polynomial(dose, 2)[{b.place + 1}]", "basis", "polynomial(dose, 2)", basis=b) for b in powers),
+        Term("sex[M]:age", "product", "sex:age", factors=(male, years)),
+    )
+    target = plain_term(Column.numeric("y", 0, 6))
+    X = design_matrix(products_frame(), (sex, age, dose), terms, clip=True)
+    y = np.random.default_rng(4).uniform(-1, 1, 90)
+    gram = X.T @ X
+    text = write_text(
+        Coded(features=(sex, age, dose), inner_columns=(), terms=terms, targets=(target,), expressions={}),
+        release_id="local",
+        dataset="own",
+        request={
+            "kind": "gram",
+            "features": ["sex", "age", {"polynomial": ["dose", 2]}, {"interaction": ["sex", "age"]}],
+            "targets": ["y"],
+        },
+        statistics={
+            "xtx": packed(gram[np.triu_indices(6)], (6, 6), "upper"),
+            "xty": packed(X.T @ y, (6, 1)),
+            "yty": packed(y @ y, (1,)),
+        },
+        noise=Noise(0.0, 0.0, 0.0, 0.0),
+    )
+    return Release.from_text(text)

@@ -10,19 +10,13 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
-from client_examples import compact, release_body
+from client_examples import compact, release_body, with_products
 from numpy.typing import NDArray
 
 from analyst_client import OLS, Column, Release, tutorial
-from analyst_client.kinds import Noise
-from analyst_client.kinds.gram.coding import Coded
-from analyst_client.kinds.gram.design import design_matrix
 from analyst_client.kinds.gram.exports.moments import is_covariance, project, raw_moments
 from analyst_client.kinds.gram.exports.names import comment_lines, safe_names
 from analyst_client.kinds.gram.exports.programs import WRITERS, Package
-from analyst_client.kinds.gram.local import packed, write_text
-from analyst_client.schema import Term
-from analyst_client.schema.columns import Basis, plain_term
 
 PAGE = Path(__file__).parents[3] / "docs" / "exports.md"
 PACKAGES = get_args(Package)
@@ -137,42 +131,6 @@ def test_a_feature_may_be_the_target() -> None:
     part = with_products().select(["sex"], target="age")
     moments = raw_moments(part, part.row_map, nearest=False)
     np.testing.assert_allclose(solve(moments.means, moments.covariances), least_squares(part), rtol=1e-9)
-
-
-def with_products() -> Release:
-    """Return a release of an analyst's own rows with a product and polynomials."""
-    sex, age, dose = Column.categorical("sex", ["F", "M"]), Column.numeric("age", 50, 100), Column.numeric("dose", 0, 8)
-    male, years = Term("sex[M]", "level", "sex", level="M"), plain_term(age)
-    powers = [Basis("dose", "polynomial", (2,), 4.0, 4.0, place) for place in (0, 1)]
-    terms = (
-        Term("(constant)", "constant"),
-        male,
-        years,
-        *(Term(f"polynomial(dose, 2)[{b.place + 1}]", "basis", "polynomial(dose, 2)", basis=b) for b in powers),
-        Term("sex[M]:age", "product", "sex:age", factors=(male, years)),
-    )
-    target = plain_term(Column.numeric("y", 0, 6))
-    rng = np.random.default_rng(3)
-    frame = {"sex": rng.choice(["F", "M"], 90), "age": rng.uniform(50, 100, 90), "dose": rng.uniform(0, 8, 90)}
-    X, y = design_matrix(frame, (sex, age, dose), terms, clip=True), rng.uniform(-1, 1, 90)
-    gram = X.T @ X
-    text = write_text(
-        Coded(features=(sex, age, dose), inner_columns=(), terms=terms, targets=(target,), expressions={}),
-        release_id="local",
-        dataset="own",
-        request={
-            "kind": "gram",
-            "features": ["sex", "age", {"polynomial": ["dose", 2]}, {"interaction": ["sex", "age"]}],
-            "targets": ["y"],
-        },
-        statistics={
-            "xtx": packed(gram[np.triu_indices(6)], (6, 6), "upper"),
-            "xty": packed(X.T @ y, (6, 1)),
-            "yty": packed(y @ y, (1,)),
-        },
-        noise=Noise(0.0, 0.0, 0.0, 0.0),
-    )
-    return Release.from_text(text)
 
 
 # --- What the files are ----------------------------------------------------------------------------------------------

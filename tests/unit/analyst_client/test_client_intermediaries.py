@@ -4,10 +4,11 @@ Answers go over a socket of this machine, as bytes: some of them no library woul
 """
 
 import gzip
+import re
 import socket
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import httpx
@@ -91,15 +92,27 @@ def client_of(*answers: httpx.Response, attempts: int = 3) -> Iterator[tuple[Cur
 FINAL = {
     "portal": (page("200 OK", "Guest network"), TransportError, r"HTTP 200 from 127\.0\.0\.1 .*'Guest network'"),
     "made by hand": (raw("200 OK", b"\n <!doctype html>"), TransportError, "HTTP 200"),
+    "portal with a mark": (
+        raw("200 OK", b"\xef\xbb\xbf" + TITLE.format("Guest").encode(), "Content-Type: application/json"),
+        TransportError,
+        r"'Guest'\): sign in to the network in a browser, or add 127\.0\.0\.1 to ",
+    ),
+    "portal in words": (
+        raw("200 OK", b"Please sign in.", "Content-Type: text/plain"),
+        TransportError,
+        r"a text without a problem document\): sign in",
+    ),
+    "proxy's password": (page("407 Proxy Authentication Required"), TransportError, "HTTP 407 .*NAME:PASSWORD@"),
+    "network's password": (page("511 Network Authentication Required"), TransportError, "HTTP 511 .*: sign in"),
     "redirect": (
         page("302 Found", "", "Location: https://login.example/?next=secret", "Set-Cookie: a=b"),
         TransportError,
-        r"HTTP 302 .*it sends to login\.example",
+        r"HTTP 302 .*it sends to login\.example\): sign in",
     ),
     "relative redirect": (page("303 See Other", "", "Location: /login"), TransportError, r"sends to 127\.0\.0\.1"),
-    "firewall": (page("403 Forbidden"), TransportError, "HTTP 403 .*'403 Forbidden'"),
+    "firewall": (page("403 Forbidden"), TransportError, r"HTTP 403 .*'403 Forbidden'\): have 127\.0\.0\.1 allowed"),
     "single sign-on": (page("401 Unauthorized", "", "WWW-Authenticate: Basic realm=x"), TransportError, "HTTP 401"),
-    "too large": (page("413 Request Entity Too Large"), TransportError, "HTTP 413"),
+    "too large": (page("413 Request Entity Too Large"), TransportError, "HTTP 413 .*ask for fewer columns"),
     "failed": (page("500 Internal Server Error"), ServiceError, "HTTP 500"),
     "gateway's JSON": (raw("403 Forbidden", b'{"message":"no route"}'), TransportError, "HTTP 403"),
     "another's problem": (raw("403 Forbidden", b'{"type":"about:blank","title":"no"}'), TransportError, "HTTP 403"),
@@ -155,12 +168,28 @@ def test_what_another_answers_is_told_once_with_the_key(
         ask(client, idempotency_key="mine")
     told = str(caught.value)
     assert type(caught.value) is error
-    assert caught.value.status in {200, 302, 303, 401, 403, 413, 418, 500}
+    assert caught.value.status in {200, 302, 303, 401, 403, 407, 413, 418, 500, 511}
     assert told.endswith("; it may have been charged: ask again with idempotency_key='mine'")
     assert caught.value.idempotency_key == "mine"
     assert "\n" not in told
     assert "secret" not in told
     assert curator.waits == []
+
+
+@pytest.mark.parametrize(
+    "charge",
+    [
+        lambda client: ask(client, idempotency_key="mine", even_so=True),
+        lambda client: client.reserve("flchain", rho=0.1, expires_in_s=9, idempotency_key="mine"),
+        lambda client: client.threshold_session("flchain", positives=1, epsilon=0.1, idempotency_key="mine"),
+    ],
+)
+@pytest.mark.parametrize("body", [b'{"id": "rel_1"}', b'{"id": 1, "id": 2}', b'{"\xff": 1}'])
+def test_a_malformed_answer_to_a_charge_names_its_key(charge: Callable[[CuratorClient], object], body: bytes) -> None:
+    with client_of(raw("201 Created", body)) as (_, client), pytest.raises(ServiceError) as caught:
+        charge(client)
+    assert re.match("malformed answer: .*; it may have been charged: .*idempotency_key='mine'$", str(caught.value))
+    assert caught.value.idempotency_key == "mine"
 
 
 @pytest.mark.parametrize("answer", PASSING.values(), ids=PASSING)

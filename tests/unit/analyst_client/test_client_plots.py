@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from scipy.stats import gaussian_kde
+from test_client_survival import table_of
 
 from analyst_client import (
     OLS,
@@ -31,6 +32,7 @@ from analyst_client import (
     EstimationError,
     Release,
 )
+from analyst_client.analyses import kaplan_meier, roc_curve
 from analyst_client.estimators import RidgePath, ridge_path
 from analyst_client.estimators.linalg import noise_norm_quantile
 from analyst_client.kinds.gram.examples import QUOTE
@@ -44,6 +46,8 @@ from analyst_client.plots import (
     privacy_accuracy_curve,
     quote_accuracy_curve,
     ridge_path_plot,
+    roc_plot,
+    survival_plot,
 )
 from analyst_client.plots.posterior import kernel_density
 from analyst_client.plots.style import marker_of, write_tick
@@ -629,3 +633,64 @@ def test_counts_of_three_columns_are_not_drawn(ax: Axes) -> None:
     for wrong in (counts, counts.margin()):
         with pytest.raises(ValueError, match="take a margin"):
             histogram(wrong, ax)
+
+
+class TestCurves:
+    def test_survival_is_a_step_for_each_group_within_its_intervals(self, ax: Axes) -> None:
+        curves = kaplan_meier(table_of(2, 9.0, 1), "years", "dead", "arm", 0.9)
+        assert curves.plot(ax) is ax
+        for g, line in enumerate(lines(ax, 13)):
+            assert line.get_drawstyle() == "steps-post"
+            assert line.get_xdata().tolist() == [0.0, *curves.times]
+            assert np.array_equal(line.get_ydata(), [1.0, *curves.survival[g]], equal_nan=True)
+            (path,) = ax.collections[g].get_paths()
+            corners = [tuple(corner) for corner in path.vertices.tolist()]
+            for k in range(11):  # from its own time on, up to the next one
+                for end in (curves.low[g, k], curves.high[g, k]):
+                    assert (curves.times[k], end) in corners
+                    assert (curves.times[k + 1], end) in corners
+        assert words(ax) == ["a", "b"]
+        assert ax.get_ylabel() == "survival, with 90% intervals"
+        assert ax.get_xlabel() == "years\nno curve where the noise hides who is at risk"
+
+    def test_one_group_without_noise_has_no_legend_and_nothing_hidden(self, ax: Axes) -> None:
+        survival_plot(kaplan_meier(table_of(1), "years", "dead"), ax)
+        assert ax.get_legend() is None
+        assert ax.get_xlabel() == "years"
+
+    def test_a_receiver_operating_characteristic_has_intervals_of_both_rates(self, ax: Axes) -> None:
+        curve = roc_curve(table_of(1, 9.0, 1), "years", "dead", 0.9)
+        assert curve.plot(ax) is ax
+        (drawn,) = lines(ax, 13)
+        assert np.column_stack([drawn.get_xdata(), drawn.get_ydata()]) == pytest.approx(
+            np.column_stack([curve.false_positive, curve.true_positive])
+        )
+        bars = [np.column_stack([line.get_xdata(), line.get_ydata()]).tolist() for line in lines(ax, 2)[1:]]
+        for x, y, across, up in zip(
+            *(curve.false_positive, curve.true_positive),
+            *(curve.false_positive_interval, curve.true_positive_interval),
+            strict=True,
+        ):
+            assert [[across[0], y], [across[1], y]] in bars
+            assert [[x, up[0]], [x, up[1]]] in bars
+        assert words(ax)[0].startswith("AUC 0.")
+        assert ax.get_xlabel() == "false positive rate\n90% intervals, one rate at a time"
+
+    def test_several_are_named_and_none_is_refused(self, ax: Axes) -> None:
+        curve = roc_curve(table_of(1, 9.0, 1), "years", "dead")
+        roc_plot({"$x$": curve, "_b": curve}, ax)
+        assert [name.partition(":")[0] for name in words(ax)] == ["$x$", "_b"]
+        with pytest.raises(ValueError, match="at least one curve"):
+            roc_plot({}, ax)
+
+
+def test_a_fit_and_a_table_draw_themselves(ax: Axes) -> None:
+    assert FIT.plot(["age"], 0.9, ax) is ax
+    low, high = FIT.conf_int(0.9)[1]
+    assert segments(ax) == [pytest.approx((low, high))]
+    assert points(ax) == [(pytest.approx(FIT.coef_[0]), 0.0)]
+    other = Figure().add_subplot()
+    FIT.margins().plot(other)
+    assert len(segments(other)) == 3
+    with pytest.raises(EstimationError, match="not fitted yet"):
+        OLS().plot()

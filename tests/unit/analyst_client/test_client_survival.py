@@ -110,6 +110,13 @@ def test_the_area_is_mann_and_whitneys_with_delongs_variance_without_noise() -> 
     for end in np.roots([square, linear, constant]):  # Wilson's: the variance of a share
         assert (end - area) ** 2 == pytest.approx(delong * end * (1.0 - end) / (area * (1.0 - area)), **TIGHT)
     assert found.true_positive.tolist() == pytest.approx([0.0, 0.4, 0.64, 0.82, 0.94, 1.0])
+    for values, ends, n in (
+        (found.true_positive, found.true_positive_interval, 50.0),
+        (found.false_positive, found.false_positive_interval, 100.0),
+    ):
+        wilson = np.column_stack(proportion_confint(values[1:-1] * n, n, 0.05, method="wilson"))
+        assert ends[1:-1] == pytest.approx(wilson, **TIGHT)
+        assert ends[[0, -1]].tolist() == [[0.0, 0.0], [1.0, 1.0]]
     assert found.false_positive.tolist() == pytest.approx([0.0, 0.05, 0.15, 0.35, 0.6, 1.0])
     assert float(np.trapezoid(found.true_positive, found.false_positive)) == pytest.approx(area, **TIGHT)
     assert found.auc.low < area < found.auc.high

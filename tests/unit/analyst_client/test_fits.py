@@ -2,9 +2,12 @@
 
 import inspect
 import pickle
+import re
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,15 +32,19 @@ from analyst_client import (
     Release,
     Ridge,
     RobustPrivateRegression,
+    load_fit,
+    tutorial,
 )
+from analyst_client.errors import BoundsWarning, ReceiptInvalidError, ServiceError
 from analyst_client.estimators.base import GLANCE, Estimator, Fit
-from analyst_client.inference import AnovaTable, EstimateTable, base
+from analyst_client.inference import AnovaTable, EstimateTable, Prior, base
 from analyst_client.inference.heads import spent_text
 from analyst_client.inference.score import ConfidenceSet
 from analyst_client.inference.summary import Summary
 from analyst_client.kinds import Noise
 from analyst_client.refinement import Refinement
 from analyst_client.schema import Cost
+from analyst_client.terms import col
 from bench.ideal import IdealCurator
 
 pytestmark = [
@@ -117,6 +124,10 @@ def is_a(kind: type) -> Callable[[Any], bool]:
     return lambda found: isinstance(found, kind)
 
 
+def has_names(found: Any) -> bool:
+    return isinstance(found, dict) and list(found) == NAMES and pd.Series(found).index.tolist() == NAMES
+
+
 MEMBERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], bool]]] = {
     "coef_": (lambda fit: fit.coef_, is_array(3)),
     "intercept_": (lambda fit: fit.intercept_, is_a(float)),
@@ -128,6 +139,9 @@ MEMBERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], bool]]] = {
     "params_": (lambda fit: fit.params_, is_array(4)),
     "std_errors_": (lambda fit: fit.std_errors_, is_array(4)),
     "pvalues_": (lambda fit: fit.pvalues_, is_array(4)),
+    "params": (lambda fit: fit.params, has_names),
+    "bse": (lambda fit: fit.bse, has_names),
+    "pvalues": (lambda fit: fit.pvalues, has_names),
     "cov_params": (lambda fit: fit.cov_params(), is_array(4, 4)),
     "conf_int": (lambda fit: fit.conf_int(0.9), is_array(4, 2)),
     "conf_int together": (lambda fit: fit.conf_int(method="delta", simultaneous=True), is_array(4, 2)),
@@ -141,21 +155,33 @@ MEMBERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], bool]]] = {
     "tidy": (lambda fit: fit.tidy(0.9), is_a(pd.DataFrame)),
     "glance": (lambda fit: fit.glance(0.9), is_a(pd.DataFrame)),
     "f_test": (lambda fit: fit.f_test(target="y"), is_a(base.TestResult)),
+    "test": (lambda fit: fit.test("x1 = x2, x3 = 0", target="y"), is_a(base.TestResult)),
     "f_test of terms": (lambda fit: fit.f_test(["x1", "x2 - x3"]), is_a(base.TestResult)),
     "f_test of a value": (lambda fit: fit.f_test("x1 = 0.3"), is_a(base.TestResult)),
     "t_test": (lambda fit: fit.t_test(HYPOTHESES, 0.9, target="y"), is_a(EstimateTable)),
     "anova": (lambda fit: fit.anova("y"), is_a(AnovaTable)),
+    "margins": (lambda fit: fit.margins(level=0.9, target="y"), is_a(EstimateTable)),
+    "margins of rows": (lambda fit: fit.margins(X[:50], 0.9), is_a(EstimateTable)),
     "raw_powers": (lambda fit: fit.raw_powers(0.9), is_a(EstimateTable)),
     "caveats": (lambda fit: fit.caveats(0.9, "y"), is_a(tuple)),
     "summary": (lambda fit: fit.summary(0.9, "y"), is_a(Summary)),
+    "to_latex": (lambda fit: fit.to_latex(0.9, "y"), is_a(str)),
+    "to_markdown": (lambda fit: fit.to_markdown(0.9, "y"), is_a(str)),
+    "to_html": (lambda fit: fit.to_html(0.9, "y"), is_a(str)),
     "predict": (lambda fit: fit.predict(X[:5]), is_array(5)),
+    "predict_interval": (lambda fit: fit.predict_interval(X[:5], 0.9, mean=True), is_array(5, 2)),
+    "predict with interval": (lambda fit: fit.predict(X[:5], interval="mean"), is_a(pd.DataFrame)),
     "score": (lambda fit: fit.score(X[:50], ILL[:50]), is_a(float)),
 }
 WITH_POINTS = {
     *("coef_", "intercept_", "term_names_", "target_names_", "feature_names_in_", "n_features_in_"),
-    *("param_names_", "params_", "summary", "predict", "score"),
+    *("param_names_", "params_", "params", "summary", "predict", "score"),
+    *("to_latex", "to_markdown", "to_html"),
 }
-TESTED_BY_PROJECTION = {"pvalues_", "adjusted_pvalues", "adjusted_pvalues of all", "f_test", "f_test of terms", "anova"}
+TESTED_BY_PROJECTION = {
+    *("pvalues_", "pvalues", "adjusted_pvalues", "adjusted_pvalues of all"),
+    *("test", "f_test", "f_test of terms", "anova"),
+}
 MISSING = {  # members that a fit has not, and what it says that would have given them
     "LogisticRegression() of a release": (
         set(MEMBERS) - WITH_POINTS - TESTED_BY_PROJECTION - {"caveats"},
@@ -187,7 +213,7 @@ def test_a_price_that_bought_points_alone_says_so(name: str, member: str) -> Non
     ask, _ = MEMBERS[member]
     if member in WITH_POINTS:
         ask(fit_of(name))
-    elif member not in {"f_test of terms", "f_test of a value", "t_test"}:  # of terms that there are not
+    elif member not in {"test", "f_test of terms", "f_test of a value", "t_test"}:  # of terms that there are not
         with pytest.raises(EstimationError, match=r"the price was not enough for XᵀX.*At a higher price"):
             ask(fit_of(name))
     assert "the price was not enough for XᵀX" in " ".join(fit_of(name).summary().notes)
@@ -211,11 +237,30 @@ class TestTheyAgree:
         assert fit.params_ == pytest.approx([fit.intercept_, *fit.coef_])
         assert fit.param_names_.tolist() == ["(constant)", *fit.term_names_]
 
+    def test_numbers_by_name_are_those_of_the_arrays(self, name: str) -> None:
+        fit = fit_of(name)
+        assert np.asarray(fit.params).tolist() == fit.params_.tolist()
+        assert fit.params["x1"] == fit.params_[1]
+        assert pd.Series(fit.pvalues).to_numpy() == pytest.approx(fit.pvalues_, nan_ok=True)
+        if name not in MISSING:
+            assert fit.bse == pytest.approx(dict(zip(NAMES, fit.std_errors_, strict=True)))
+        assert pickle.loads(pickle.dumps(fit.params)) == fit.params
+        assert [line.split()[0] for line in str(fit.params).split("\n") if "x" in line] == NAMES[1:]
+
     def test_the_test_of_one_term_is_its_p_value(self, name: str) -> None:
         fit = fit_of(name)
         for k, term in enumerate(NAMES[1:], 1):
             assert fit.f_test(term).pvalue == pytest.approx(fit.pvalues_[k], rel=1e-6, abs=1e-12)
             assert fit.anova()[term].pvalue == pytest.approx(fit.pvalues_[k], rel=1e-6, abs=1e-12)
+
+    def test_a_joint_test_is_that_of_its_contrasts_and_shows_what_was_asked(self, name: str) -> None:
+        fit = fit_of(name)
+        found = fit.test("x1 = x2, x3 = 0")
+        assert found == fit.f_test([[0.0, 1.0, -1.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
+        assert fit.test().statistic == pytest.approx(fit.f_test(["x1", "x2", "x3"]).statistic)
+        assert str(found).startswith("x1 = x2, x3 = 0\n")
+        assert "F(2, " in str(found)
+        assert str(fit.test()).startswith("no term beside the constant matters\n")
 
     def test_a_summary_has_every_parameter_and_all_caveats(self, name: str) -> None:
         fit = fit_of(name)
@@ -275,11 +320,151 @@ def test_a_glance_has_one_set_of_columns_and_the_test_of_all_slopes(name: str) -
 @pytest.mark.parametrize("name", [name for name in FITTED if name.endswith("of a release")])
 def test_a_fit_survives_pickling(name: str) -> None:
     fit = fit_of(name)
-    copied = pickle.loads(pickle.dumps(fit))
+    copied = pickle.loads(pickle.dumps(fit, protocol=5))
     assert copied.predict(X) == pytest.approx(fit.predict(X), abs=0.0)
     assert np.array_equal(copied.pvalues_, fit.pvalues_, equal_nan=True)
     assert name in MISSING or np.array_equal(copied.conf_int(), fit.conf_int())
     assert copied.get_params() == fit.get_params()
+
+
+@pytest.mark.parametrize("name", sorted(set(FITTED) - set(MISSING)))
+class TestPredictedIntervals:
+    def test_a_frame_keeps_its_index_and_has_predictions_beside_intervals(self, name: str) -> None:
+        fit = fit_of(name)
+        frame = pd.DataFrame(X[:7], columns=NAMES[1:], index=list("abcdefg"))
+        found = fit.predict(frame, interval="mean", level=0.9)
+        assert found.columns.tolist() == ["fit", "lower", "upper"]
+        assert found.index.tolist() == list("abcdefg")
+        assert found[["lower", "upper"]].to_numpy() == pytest.approx(fit.predict_interval(frame, 0.9, mean=True))
+        classes = fit._estimator_type == "classifier"
+        assert found["fit"].to_numpy() == pytest.approx(
+            fit.predict_proba(X[:7])[:, 1] if classes else fit.predict(frame)
+        )
+        assert (found["upper"] - found["lower"] > 0.0).all()
+        longer = fit.predict(X[:7], interval="mean", level=0.99)
+        assert longer.index.tolist() == list(range(7))
+        assert (longer["lower"] < found["lower"].to_numpy()).all()
+
+    def test_that_of_a_row_is_that_of_its_contrast(self, name: str) -> None:
+        fit = fit_of(name)
+        table = fit.t_test([[1.0, 0.3, -0.2, 0.5]], 0.9)
+        ends = np.array([table["c0"].conf_low, table["c0"].conf_high])
+        if hasattr(fit, "_mean"):
+            ends = fit._mean(ends)
+        assert fit.predict_interval([[0.3, -0.2, 0.5]], 0.9, mean=True)[0] == pytest.approx(ends, rel=1e-6)
+
+    def test_new_values_have_longer_ones_or_none_with_the_reason(self, name: str) -> None:
+        fit = fit_of(name)
+        if hasattr(fit, "_mean"):
+            with pytest.raises(EstimationError, match=r"interval='mean'\) has (those|intervals) of (prob|expected)"):
+                fit.predict(X[:3], interval="value")
+        else:
+            mean, value = (fit.predict(X[:3], interval=interval) for interval in ("mean", "value"))
+            assert (value["upper"] - value["lower"] > mean["upper"] - mean["lower"]).all()
+
+    def test_a_row_without_a_value_has_none_and_bounds_are_named_once(self, name: str) -> None:
+        fit = fit_of(name)
+        frame = {name: [0.5, np.nan] for name in NAMES[1:]}
+        assert fit.predict(frame, interval="mean").isna().all(axis=1).tolist() == [False, True]
+        if hasattr(fit, "refined_"):
+            with pytest.warns(BoundsWarning) as caught:
+                fit.predict([[9.0, 0.0, 0.0]], interval="mean")
+            assert len(caught) == 1
+
+
+def test_a_frame_of_intervals_is_of_one_target_and_needs_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
+    fit = OLS().fit(release_of_rows(X, np.column_stack([ILL, X[:, 0]]), targets=["ill", "dose"], noise=1.0))
+    with pytest.raises(ValueError, match="this needs a fit of one target"):
+        fit.predict(X, interval="mean")
+    assert fit.predict_interval(X[:4]).shape == (4, 2, 2)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(EstimationError, match="data frames need pandas"):
+        fit_of("OLS() of a release").predict(X, interval="mean")
+
+
+class TestSaved:
+    @pytest.mark.parametrize("name", [name for name in FITTED if name.endswith("of a release")])
+    def test_it_is_equal_when_it_is_loaded(self, name: str, tmp_path: Path) -> None:
+        fit = fit_of(name)
+        fit.save(tmp_path / "fit.json")
+        loaded = load_fit(tmp_path / "fit.json")
+        assert type(loaded) is type(fit)
+        assert loaded.get_params() == loaded.fitted_params_ == fit.fitted_params_
+        assert loaded.params == fit.params
+        assert str(loaded.summary()) == str(fit.summary())
+        assert loaded.source_.releases == fit.source_.releases
+
+    def test_draws_without_a_seed_and_a_prior_are_equal_too(self, tmp_path: Path) -> None:
+        fit = BayesianRegression(Prior(constant_sd=3.0), draws=20, chains=2).fit(released())
+        fit.save(tmp_path / "fit.json")
+        loaded = load_fit(tmp_path / "fit.json")
+        assert np.array_equal(loaded.posterior_draws(), fit.posterior_draws())
+        assert loaded.seed is None
+        assert loaded.prior == fit.prior
+        assert not np.array_equal(clone(fit).fit(released()).posterior_draws(), fit.posterior_draws())
+        both = release_of_rows(X, np.column_stack([ILL, X[:, 0]]), targets=["ill", "dose"], noise=1.0)
+        fit = BayesianRegression(draws=20, chains=2).fit(both)
+        fit.save(tmp_path / "fit.json")
+        assert np.array_equal(load_fit(tmp_path / "fit.json").coef_, fit.coef_)
+
+    def test_a_part_of_several_releases_in_an_order_of_its_own_is_equal(self, tmp_path: Path) -> None:
+        other = release_of_rows(X[:300], ILL[:300], targets=[Column.boolean("y", ("well", "ill"))], noise=2.0)
+        whole = {"north": released().in_order((["x2", "x3", "x1"], ["y"])), "south": other}
+        fit = Ridge(penalty=np.float64(2.0)).fit(iter(whole.values()), "x3", features=["x2", "x1"])  # type: ignore[arg-type]
+        fit.save(tmp_path / "fit.json")
+        loaded = load_fit(tmp_path / "fit.json")
+        assert loaded.params == fit.params
+        assert loaded.source_[1:] == fit.source_[1:] == ("x3", ["x2", "x1"], None)
+        assert loaded.source_.releases[0].order == whole["north"].order
+
+    def test_columns_that_were_named_by_expressions_are_so_again(self, tmp_path: Path) -> None:
+        features: Any = (col("x2"), "x1")
+        fit = OLS().fit(released(), features=features)
+        fit.save(tmp_path / "fit.json")
+        loaded = load_fit(tmp_path / "fit.json")
+        assert loaded.params == fit.params
+        assert repr(loaded.source_.features) == repr(fit.source_.features) == "[x2, 'x1']"
+
+    def test_a_release_that_was_changed_is_refused(self, tmp_path: Path) -> None:
+        file = tmp_path / "fit.json"
+        OLS().fit(Release.load(tutorial.RELEASE)).save(file)
+        file.write_text(file.read_text().replace("flchain", "flchaim", 1), encoding="utf-8")
+        with pytest.raises(ReceiptInvalidError, match="is damaged, or was changed"):
+            load_fit(file)
+
+    @pytest.mark.parametrize(
+        ("old", "new", "said"),
+        [
+            ('"OLS"', '"Estimator"', "'Estimator' is no estimator of this library"),
+            ('"OLS"', '"RidgePath"', "'RidgePath' is no estimator of this library"),
+            ('"OLS"', '"os.system"', "'os.system' is no estimator of this library"),
+            ('"fit": 1', '"fit": 2', "/fit is not 1, the format that this version reads"),
+            ('"parameters": {}', '"parameters": {"penalty": 2}', "OLS() takes no arguments"),
+            ('"parameters": {}', '"parameters": {"penalty": {"os": 2}}', "a prior is none"),
+            ('"target": null', '"targets": null', "/call is not that of one fit"),
+            ('"fit": 1,', "", "it has no member 'fit'"),
+            ("{", "", "not JSON"),
+            ("x1", "x4", "/order is not of this release"),
+        ],
+    )
+    def test_a_file_of_no_fit_says_why(self, old: str, new: str, said: str, tmp_path: Path) -> None:
+        file = tmp_path / "fit.json"
+        fit_of("OLS() of a release").save(file)
+        head, text = file.read_text(encoding="utf-8").rsplit(old, 1) if old == "x1" else ("", "")
+        changed = head + new + text if old == "x1" else file.read_text(encoding="utf-8").replace(old, new, 1)
+        file.write_text(changed, encoding="utf-8")
+        with pytest.raises(ServiceError, match=f"fit.json holds no fit that this version reads: .*{re.escape(said)}"):
+            load_fit(file)
+
+    def test_what_cannot_be_saved_says_so(self, tmp_path: Path) -> None:
+        with pytest.raises(EstimationError, match="not fitted yet"):
+            OLS().save(tmp_path / "fit.json")
+        seed: Any = np.random.default_rng(1)
+        with pytest.raises(ValueError, match=r"cannot be saved: Generator .* is no value of a file"):
+            BayesianRegression(draws=20, chains=2, seed=seed).fit(released()).save(tmp_path / "fit.json")
+        (tmp_path / "other").write_bytes(b"\xff")
+        with pytest.raises(ServiceError, match="it is not text in UTF-8"):
+            load_fit(tmp_path / "other")
 
 
 @every_estimator
@@ -301,6 +486,15 @@ def test_a_fit_is_the_same_on_one_release_and_on_a_list_of_it(estimator: Any) ->
     alone, listed = clone(estimator).fit(released()), clone(estimator).fit([released()])
     assert np.array_equal(alone.coef_, listed.coef_)
     assert alone.intercept_ == listed.intercept_
+
+
+@pytest.mark.parametrize("member", ["params", "bse", "pvalues"])
+def test_numbers_by_name_are_of_one_target(member: str) -> None:
+    fit = OLS().fit(release_of_rows(X, np.column_stack([ILL, X[:, 0]]), targets=["ill", "dose"], noise=1.0))
+    with pytest.raises(ValueError, match=r"several, ill, dose: fit\(release, target='ill'\) has one"):
+        getattr(fit, member)
+    with pytest.raises(KeyError, match=r"no 'x4'; there are \(constant\), x1, x2, x3"):
+        getattr(fit_of("OLS() of a release"), member)["x4"]
 
 
 def test_a_second_fit_forgets_the_first() -> None:

@@ -105,7 +105,8 @@ class TestPython:
             for name, block in all_blocks("python", "pycon")
             if name not in RUN_ELSEWHERE and not needs_server(name, block)
         ]
-        assert left == [("README.md", "from analyst_client import AdaSSP")]  # tests/unit/docs/test_readme.py runs it
+        first = "from analyst_client.tutorial import recorded_client"
+        assert left == [("README.md", first)]  # tests/unit/docs/test_readme.py runs it
 
     @pytest.mark.parametrize("test", sorted({*RUN_ELSEWHERE.values(), *NEEDS_SERVER.values()}))
     def test_the_tests_that_are_named_exist(self, test: str) -> None:

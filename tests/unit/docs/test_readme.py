@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from analyst_client import AdaSSP, Release
-from analyst_client.tutorial import RELEASE
+from analyst_client import load_fit
 
 ROOT = Path(__file__).resolve().parents[3]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -53,9 +52,11 @@ def run(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
 def test_the_first_block_runs_on_the_plain_install(tmp_path: Path) -> None:
     ended = run(first_block(), tmp_path)
     assert ended.returncode == 0, ended.stderr
-    assert "Quote for kappa ~ age, sex, creatinine, lambda of flchain" in ended.stdout
-    assert str(AdaSSP().fit(Release.load(RELEASE)).coef_[0])[:6] in ended.stdout.replace("−", "-")
-    assert Release.load(tmp_path / "flchain.json") == Release.load(RELEASE)
+    assert "kappa ~ age + sex + creatinine of flchain" in ended.stderr
+    assert "kappa (mg/dL) by RefinedRegression()" in ended.stdout
+    assert "\\begin{tabular}" in ended.stdout
+    kept = load_fit(tmp_path / "kappa.json")
+    assert f"{kept.params['age']:.4g}" in ended.stdout
 
 
 def test_the_plain_install_is_plain(tmp_path: Path) -> None:
@@ -65,7 +66,7 @@ def test_the_plain_install_is_plain(tmp_path: Path) -> None:
 
 def test_there_is_an_install_line_for_each_user() -> None:
     lines = re.findall(r"\| `pip install '?(dp-curator[\w-]*)(?:\[(\w+)\])?'?` \|", README)
-    for project, extras in ((CLIENT, ["", "plots", "formula"]), (SERVER, ["", "spark"])):
+    for project, extras in ((CLIENT, ["", "plots", "formula", "truststore"]), (SERVER, ["", "spark"])):
         assert [extra for name, extra in lines if name == project["name"]] == extras
         assert set(extras) - {""} <= set(project["optional-dependencies"])
     assert {name for name, _ in lines} == {CLIENT["name"], SERVER["name"]}

@@ -132,7 +132,7 @@ class TestLinks:
             ("README.md", "[a](docs/api.md#keys)", "[a](api.md#keys)"),
             ("README.md", "[a](docs/notebooks/first_fit.ipynb)", "[a](notebooks/first_fit.md)"),
             ("docs/cli.md", "[a](../deploy/nginx.conf)", "[a](files/deploy/nginx.conf)"),
-            ("docs/api.md", "[a](../examples/r/README.md)", "[a](examples/r.md)"),
+            ("docs/api.md", "[a](../examples/curl/README.md)", "[a](examples/curl.md)"),
             ("docs/decisions/README.md", "[a](../privacy.md)", "[a](../privacy.md)"),
             ("CONTRIBUTING.md", "[a](docs/decisions)", "[a](decisions/README.md)"),
             ("README.md", "[a](https://semver.org/) [b](#install)", "[a](https://semver.org/) [b](#install)"),

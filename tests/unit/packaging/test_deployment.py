@@ -276,7 +276,7 @@ def test_it_is_installed_from_a_folder_alone_and_against_its_hashes(tmp_path: Pa
 def test_the_wheelhouse_holds_what_the_lock_says_and_nothing_else() -> None:
     made = subprocess.run(["make", "-n", "wheelhouse"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert re.search(r"pip download .*--require-hashes --only-binary :all:", made)
-    assert "--requirement locks/server.lock" in made
+    assert "--requirement locks/server.lock --requirement locks/client.lock" in made
     assert "cp -R locks/server.lock locks/client.lock deploy deploy/install-offline build/wheelhouse" in made
     assert made.count("hatchling build --target wheel") == 2
     script = (DEPLOY / "install-offline").read_text(encoding="utf-8")

@@ -23,11 +23,11 @@ SERVER, CLIENT = (
     tomllib.loads((ROOT / folder / "pyproject.toml").read_text(encoding="utf-8")) for folder in (".", "analyst_client")
 )
 EXTRAS = {
-    "dev": {"traces", "docs", "dev", "plots", "formula"},
+    "dev": {"traces", "docs", "dev", "plots", "formula", "truststore"},
     "demo": {"plots"},
     "server": set[str](),
     "client": set[str](),
-    "spark": {"spark", "traces", "docs", "dev", "plots", "formula"},
+    "spark": {"spark", "traces", "docs", "dev", "plots", "formula", "truststore"},
 }
 """What each lock holds beside the dependencies."""
 LOCKS = {name: ROOT / "locks" / f"{name}.lock" for name in (*EXTRAS, "crate")}

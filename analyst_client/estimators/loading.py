@@ -1,0 +1,68 @@
+"""Fits that are read from files and made again."""
+
+import os
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from analyst_client.errors import ServiceError
+from analyst_client.estimators.base import Fit
+from analyst_client.estimators.saving import SavedFit
+from analyst_client.kinds.published import PublishedAnswer
+from analyst_client.refinement.refinement import Refinement
+
+ESTIMATORS = "analyst_client.estimators"
+
+
+def load_fit(path: str | os.PathLike[str]) -> Any:
+    """Read a fit that `Fit.save` wrote: it is fitted again on the releases in the file, and equal.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+
+    Returns
+    -------
+    Fit
+        Of the class that was saved, with its hyper-parameters.
+
+    Raises
+    ------
+    OSError
+        When the file cannot be read.
+    ReceiptInvalidError
+        When a release in it is not what its curator signed: the file was damaged, or changed.
+    ServiceError
+        When it holds no fit, or one of an estimator that this version has not.
+
+    Warns
+    -----
+    EstimationWarning
+        As `Fit.fit` does.
+    """
+    try:
+        saved = SavedFit.read(Path(path).read_bytes().decode("utf-8"))
+        kind = _estimator_named(saved.estimator)
+        fit = kind(**saved.parameters | saved.chosen)
+    except UnicodeDecodeError:
+        raise ServiceError(f"{path} holds no fit: it is not text in UTF-8") from None
+    except (ServiceError, TypeError, ValueError) as error:
+        said = str(error).removeprefix("malformed answer: ")
+        raise ServiceError(f"{path} holds no fit that this version reads: {said}") from None
+    releases = saved.source.releases
+    for release in releases.releases if isinstance(releases, Refinement) else releases:
+        if isinstance(release, PublishedAnswer):
+            release.check_receipt(path)
+    fit.fit(*saved.source[:2], features=saved.source.features, rows=saved.source.rows)
+    fit.fitted_params_ = fit.set_params(**saved.parameters).get_params()
+    return fit
+
+
+def _estimator_named(name: str) -> type[Fit]:
+    """Return an estimator of this library. Raise `ServiceError` for any other name."""
+    package = import_module(ESTIMATORS)  # which imports this module
+    kind = getattr(package, name) if name in package.__all__ else None
+    if not (isinstance(kind, type) and issubclass(kind, Fit)):
+        raise ServiceError(f"{name!r} is no estimator of this library")
+    return kind

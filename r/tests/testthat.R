@@ -1,0 +1,4 @@
+library(testthat)
+library(curator)
+
+test_check("curator")
