@@ -3,10 +3,10 @@
 import re
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Any, Generic, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, overload
 
 from analyst_client.client import CuratorClient, showing_places
 from analyst_client.errors import (
@@ -23,7 +23,14 @@ from analyst_client.schema.accounts import Reservation
 from analyst_client.schema.answers import Answer
 from analyst_client.schema.quotes import AnyQuote
 from analyst_client.schema.requests import choose_key
+from analyst_client.terms.expression import Expression
 from analyst_client.terms.formulas import Model, ReadModel
+
+if TYPE_CHECKING:
+    from analyst_client.estimators.base import Fit
+    from analyst_client.fitting.question import FitOptions
+    from analyst_client.refinement.buying import RefinementOptions
+    from analyst_client.refinement.refinement import Refinement
 
 __all__ = ["Curators", "PurchasePlan", "Purchased"]
 
@@ -127,6 +134,28 @@ class Curators:
         CuratorError
             When a curator refuses a quote, and fewer than `at_least` are left. Its note names the curator.
         """
+        datasets = self._datasets(dataset, each)
+        whole = features if isinstance(features, str | Model | Request) else tuple(features)
+        needed = len(datasets) if self.at_least is None else self.at_least
+        if needed > len(datasets):
+            raise ValueError(f"at_least is {needed}, and the plan asks {len(datasets)}: {', '.join(datasets)}")
+        purchases: list[_Purchase] = []
+        failed: dict[str, CuratorError] = {}
+        for name in datasets:
+            asked: ReleaseOptions = {**options, **(each or {}).get(name, {})}
+            client = self.clients[name]
+            with _failing(name, client, failed, len(datasets) - needed):
+                request, model = client._read(datasets[name], whole, asked)
+                quote: Any = client._judged(datasets[name], request, client._ask_quote(datasets[name], request, model))
+                purchases.append(_Purchase(name, client, datasets[name], request, model, quote))
+        return PurchasePlan(tuple(purchases), needed=needed, failed=failed)
+
+    def _named(self, name: str) -> AbstractContextManager[None]:
+        """Say in an error which curator it comes from."""
+        return _failing(name, self.clients[name], {}, 0)
+
+    def _datasets(self, dataset: str | Mapping[str, str], each: Mapping[str, Any] | None = None) -> dict[str, str]:
+        """Return the dataset at each curator that is asked, in their order. Raise `ValueError` as `plan` does."""
         known = set(self.clients)
         datasets = dict.fromkeys(self.clients, dataset) if isinstance(dataset, str) else dict(dataset)
         for given in (set(datasets), set(each or {})):
@@ -139,20 +168,127 @@ class Curators:
         asked_of = [(id(self.clients[name]), datasets[name]) for name in datasets]
         if len(set(asked_of)) < len(asked_of):
             raise ValueError("one curator's dataset stands under two names: it would be the same release twice")
-        whole = features if isinstance(features, str | Model | Request) else tuple(features)
-        needed = len(datasets) if self.at_least is None else self.at_least
-        if needed > len(datasets):
-            raise ValueError(f"at_least is {needed}, and the plan asks {len(datasets)}: {', '.join(datasets)}")
-        purchases: list[_Purchase] = []
-        failed: dict[str, CuratorError] = {}
-        for name in (name for name in self.clients if name in datasets):
-            asked: ReleaseOptions = {**options, **(each or {}).get(name, {})}
-            client = self.clients[name]
-            with _failing(name, client, failed, len(datasets) - needed):
-                request, model = client._read(datasets[name], whole, asked)
-                quote: Any = client._judged(datasets[name], request, client._ask_quote(datasets[name], request, model))
-                purchases.append(_Purchase(name, client, datasets[name], request, model, quote))
-        return PurchasePlan(tuple(purchases), needed=needed, failed=failed)
+        return {name: datasets[name] for name in self.clients if name in datasets}
+
+    def refine(
+        self,
+        dataset: str | Mapping[str, str],
+        features: Asked,
+        *,
+        each: "Mapping[str, RefinementOptions] | None" = None,
+        even_so: bool = False,
+        progress: bool = True,
+        **options: "Unpack[RefinementOptions]",
+    ) -> "dict[str, Refinement]":
+        """Refine one model at every curator; the price is held at all of them before a step is paid at any.
+
+        Parameters
+        ----------
+        dataset : str or mapping of str to str
+            The dataset's name, or its name at each curator.
+        features : sequence of str or Expression, str or Model
+            As for `CuratorClient.refine`.
+        each : mapping of str to dict, optional
+            Options that differ at a curator, such as ``{"north": {"epsilon": 0.5}}``.
+        even_so, progress : bool
+            As for `CuratorClient.refine`.
+        **options
+            As for `CuratorClient.refine`, of which they are the options that decide what is bought.
+
+        Returns
+        -------
+        dict of str to Refinement
+            By the curator's name: what `RefinedRegression`, `LogisticRegression` and `PoissonRegression` fit.
+
+        Raises
+        ------
+        ValueError
+            When a name is not that of a curator, or the arguments contradict each other; nothing was charged.
+        UselessRequestError
+            When public numbers show that no slope would be told at one of them; nothing was charged.
+        CuratorError
+            As `CuratorClient.refine` raises it; a note names the curator. The same call goes on where an interruption
+            ended it, and pays for no step twice.
+        """
+        from analyst_client.refinement.together import refine_all  # noqa: PLC0415 -- the import stays quick
+
+        refinings = {}
+        for name, data in self._datasets(dataset, each).items():
+            with self._named(name):
+                asked: RefinementOptions = {**options, **(each or {}).get(name, {})}
+                refinings[name] = self.clients[name]._read_refinement(data, features, asked)
+        return refine_all(refinings, self._named, even_so=even_so, show=progress)
+
+    def fit(
+        self,
+        model: Asked,
+        *,
+        data: str | Mapping[str, str],
+        target: str | Expression | None = None,
+        family: str | None = None,
+        offset: str | Expression | None = None,
+        where: str | Expression | None = None,
+        weights: str | Expression | None = None,
+        epsilon: "float | Literal['left'] | None" = None,
+        delta: float | None = None,
+        mu: float | None = None,
+        rho: float | None = None,
+        max_epsilon: float | None = None,
+        expected_rows: float | None = None,
+        project: str | None = None,
+        yes: bool = False,
+        even_so: bool = False,
+        progress: bool = True,
+    ) -> "Fit":
+        """Fit one model of all hospitals: choose how, show the price at each, buy after a yes, and fit.
+
+        The choice is between a refinement at each hospital and one release at each, by public numbers alone. The fit's
+        `choice_` has it, with the explicit call that does the same.
+
+        Parameters
+        ----------
+        model : str, Model, or sequence of str or Expression
+            A formula, or features beside `target`; as for `CuratorClient.fit`.
+        data : str or mapping of str to str
+            The dataset's name, or its name at each curator.
+        target, family, offset, where, weights : optional
+            As for `CuratorClient.fit`.
+        epsilon, delta, mu, rho : float, optional
+            The whole price at each hospital. δ is that of each population's account where it is not stated.
+            ``epsilon="left"`` is all that each hospital has left.
+        max_epsilon : float, optional
+            The largest price, stated as ε, that may be charged at a hospital.
+        expected_rows : float, optional
+            Your guess of how many rows each hospital has, where that is not public.
+        project, yes, even_so, progress : optional
+            As for `CuratorClient.fit`.
+
+        Returns
+        -------
+        Fit
+            Of the class that the family and the way have.
+
+        Raises
+        ------
+        ValueError, NotConfirmedError, UselessRequestError, CuratorError
+            As `CuratorClient.fit` raises them.
+        """
+        from analyst_client.fitting.hospitals import fit_hospitals  # noqa: PLC0415 -- the import stays quick
+
+        options: FitOptions = {"target": target, "family": family, "offset": offset, "where": where}
+        options |= {"weights": weights, "expected_rows": expected_rows, "project": project}
+        return fit_hospitals(
+            self,
+            self._datasets(data),
+            model,
+            options,
+            {"epsilon": epsilon, "delta": delta, "mu": mu, "rho": rho},
+            self._named,
+            max_epsilon=max_epsilon,
+            yes=yes,
+            even_so=even_so,
+            progress=progress,
+        )
 
 
 @dataclass(eq=False)

@@ -16,7 +16,7 @@ A cell fails where it is beyond its goal by more than three standard errors of t
 again with more repeats, and then its estimate must meet the goal. Prints Markdown; writes `build/bench/figures.json`.
 
     python -m bench.figures [--data DIR] [--screen 300] [--repeats 1000] [--epsilons 0.3 1 3] [--jobs 2] [--missed]
-        [--ways fit release robust refine sites] [--populations cps …] [--figures interval …]
+        [--ways fit release robust refine sites refinements] [--populations cps …] [--figures interval …]
 
 DIR holds NAME/data.csv.gz (see `bench.uci`), in itself or in uci/, and cps/cpssw8.csv (see `studies.cps`). Sets of
 statsmodels and lifelines are taken from there, if they are installed. Standard error names what is left out.
@@ -83,8 +83,8 @@ GAINED = 500
 MISSED_MOST = 0.05
 """Share of figures that may miss their goals."""
 FITS = {"gaussian": RefinedRegression, "binomial": LogisticRegression, "poisson": PoissonRegression}
-WAYS = ("fit", "release", "robust", "refine", "sites")
-USUAL = ("fit", "release", "sites")
+WAYS = ("fit", "release", "robust", "refine", "sites", "refinements")
+USUAL = ("fit", "release", "sites", "refinements")
 """What is run where no ways are named: `fit` mostly refines."""
 
 
@@ -540,7 +540,9 @@ LINEAR = {
     "described share": Figure(partial(_described, statistic="share"), judge_interval, "share", "release"),
     "described by group": Figure(_by_group, judge_interval, "mean share", "release"),
     "t test": Figure(_t_test_of_groups, judge_interval, "difference pvalue", "release"),
-    "disagreement of sites": Figure(_disagreement, judge_size, "heterogeneity_test statistic dof pvalue", "sites"),
+    "disagreement of sites": Figure(
+        _disagreement, judge_size, "heterogeneity_test statistic dof pvalue differences_of_hospitals", "sites"
+    ),
 }
 GENERALIZED = {
     "coefficient": Figure(
@@ -574,7 +576,14 @@ GENERALIZED = {
     ),
     "mean of predictions": Figure(_mean_prediction, near(0.1), "predict_proba decision_function predict"),
     "loss of predictions": Figure(_gain, judge_gain, "predict score"),
+    "disagreement of sites": Figure(_disagreement, judge_size, "heterogeneity_test statistic dof pvalue", ""),
 }
+TOGETHER = (
+    *("coefficient", "interval", "p-value", "adjusted p-value", "intervals together", "standard error", "F"),
+    *("Wald test", "contrast", "analysis of variance", "interval of a mean", "mean of predictions"),
+    *("loss of predictions", "disagreement of sites"),
+)
+"""Figures of a fit of several refinements."""
 OF_ONE_HOSPITAL = ("R²", "adjusted R²", "interval of R²", "residual sd", "privacy share", "interval of a value")
 """Figures without a truth where hospitals have other residuals."""
 
@@ -589,7 +598,7 @@ class Cell:
     rows : int
     epsilon : float
     way : str
-        ``"release"``, ``"refine"``, or ``"sites"``: two releases of half as many rows each.
+        ``"release"``, ``"refine"``, or of half as many rows each two releases, ``"sites"``, or ``"refinements"``.
     """
 
     population: str
@@ -607,6 +616,8 @@ def figures_of(population: Population, way: str) -> dict[str, Figure]:
     listed = LINEAR if population.family == "gaussian" else GENERALIZED
     apart = () if population.second is None else OF_ONE_HOSPITAL
     way = {"robust": "release", "fit": "refine"}.get(way, way)
+    if way == "refinements":
+        return {name: listed[name] for name in TOGETHER if name in listed}
     return {name: figure for name, figure in listed.items() if way in figure.ways.split() and name not in apart}
 
 
@@ -636,13 +647,15 @@ def of_people(population: Population, draw: Draw, epsilon: float) -> Any:
 def run_repeat(population: Population, cell: Cell, seed: int, only: Iterable[str] = ()) -> dict[str, Told]:
     """Draw, buy, fit, and return what each figure is told; nothing of those that the fit cannot tell."""
     figures = figures_of(population, cell.way)
-    if cell.way == "sites":
+    if cell.way in {"sites", "refinements"}:
         sites = [population.draw(cell.rows // 2, 2 * seed + k) for k in range(2)]
         if population.second is not None:
             sites[1] = population.second.draw(cell.rows // 2, 2 * seed + 1)
-        bought = [buy(population, site, cell.epsilon, "release")[0] for site in sites]
-        x, y = np.concatenate([site.x for site in sites]), np.concatenate([site.y for site in sites])
-        case = Case(population, Draw(sites[0].client, x, y, sites[0].generator), bought, AdaSSP().fit(bought))
+        way, fit = ("release", AdaSSP()) if cell.way == "sites" else ("refine", FITS[population.family]())
+        bought = [buy(population, site, cell.epsilon, way)[0] for site in sites]
+        x, y, picked = (np.concatenate([getattr(site, name) for site in sites]) for name in ("x", "y", "picked"))
+        draw = Draw(sites[0].client, x, y, sites[0].generator, picked)
+        case = Case(population, draw, bought, fit.fit(bought))
     else:
         draw = population.draw(cell.rows, seed)
         case = Case(population, draw, *buy(population, draw, cell.epsilon, cell.way))
@@ -748,9 +761,10 @@ def cells(data: Path | None, epsilons: Iterable[float], ways: Iterable[str], wan
         if wanted and name not in wanted:
             continue
         population = population_of(data, name)
-        offered = ways if population.family == "gaussian" else [way for way in ways if way in {"fit", "refine"}]
+        refined = [way for way in ways if way in {"fit", "refine", "refinements"}]
+        offered = ways if population.family == "gaussian" else refined
         for rows, epsilon, way in product(population.rows, epsilons, offered):
-            if way != "sites" or not population.shuffled:
+            if way not in {"sites", "refinements"} or not population.shuffled:
                 yield Cell(name, rows, epsilon, way)
 
 
@@ -764,7 +778,7 @@ UNJUDGED = {
         "n_features_in_ row_map_ targets_ term_names_ terms_ get_params set_params classes_ constraints source notes "
         "title kind inverts label across level heads as_html as_text caption facts term coefficients scores target "
         "to_html to_latex to_markdown plot save source_ hypothesis "
-        "estimator releases releases,_weighted baseline terms combined cut_columns_"
+        "estimator releases releases,_weighted baseline terms combined cut_columns_ hospitals_ hospitals"
     ),
     "how a fit was computed": (
         "constant_penalty_ lambda_min_ threshold_ penalty_ scaled_coef_ combinations contrasts equations "
@@ -826,9 +840,9 @@ def _shown() -> set[str]:
         draw = population.draw(2_000, 0)
         answer, fit = buy(population, draw, 3.0, way)
         summaries, frames = [fit.summary()], []
+        other, _ = buy(population, population.draw(2_000, 1), 3.0, way)
+        summaries.append(type(fit)().fit([answer, other]).summary())
         if way == "release":
-            other, _ = buy(population, population.draw(2_000, 1), 3.0, way)
-            summaries.append(AdaSSP().fit([answer, other]).summary())
             people = of_people(population, draw, 3.0)
             found |= {one.label[2] for one in (*describe(people).estimates, *table_one(people, "x2").estimates)}
         if name == "groups":

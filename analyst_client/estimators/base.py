@@ -4,11 +4,11 @@ import inspect
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -148,7 +148,7 @@ class Fit(Estimator, ABC):
     choice_ : Choice
         Of `CuratorClient.fit` alone: the ways that there were, and the call that does the same.
     source_ : Source
-        Releases or refinement, target, features and rows, as `fit` was given them.
+        Releases or refinements, target, features and rows, as `fit` was given them.
     """
 
     _link: ClassVar[str] = ""
@@ -171,20 +171,21 @@ class Fit(Estimator, ABC):
 
     def fit(
         self,
-        releases: Refinement | Releases,
+        releases: Refinement | Releases | Sequence[Refinement] | Mapping[str, Release] | Mapping[str, Refinement],
         target: str | None = None,
         *,
         features: Features = None,
         rows: Rows = None,
     ) -> Self:
-        """Fit on a release, on several that tell of the same terms, each weighted by its noise; or on a refinement.
+        """Fit on releases that tell of the same terms, each weighted by its noise; or on refinements.
 
         Parameters
         ----------
-        releases : Release, sequence of Release, or Refinement
-            Releases: one for each hospital; bounds, scalings and noise may differ. See
-            `analyst_client.inference.pooling.pool`. A refinement: of `CuratorClient.refine` with the family of this
-            model, or loaded; it has its target and features.
+        releases : Release or Refinement, or sequence or mapping by name of either
+            One for each hospital; bounds, scalings and noise may differ. Of releases see
+            `analyst_client.inference.pooling.pool`. A refinement is of `CuratorClient.refine` or `Curators.refine` with
+            the family of this model, or loaded; it has its target and features. Of several see
+            `analyst_client.inference.combined.combine`.
         target : str, optional
             One of the targets, or of the features. Default all targets; `LogisticRegression` has one.
         features : sequence of str, optional
@@ -222,13 +223,18 @@ class Fit(Estimator, ABC):
             releases = list(releases)
         if features is not None and not isinstance(features, str):
             features = list(features)
-        if not isinstance(releases, Refinement):
-            self._fit_releases(releases, target, features, rows)
+        refinements = as_refinements(releases)
+        if not refinements:
+            self._fit_releases(cast("Releases", releases), target, features, rows)
         elif any(one is not None for one in (target, features, rows)):
             raise ValueError("a refinement is of one target and its features: fit(refinement) takes nothing else")
+        elif len(refinements) == 1:
+            self._fit_refinement(*refinements.values())
         else:
-            self._fit_refinement(releases)
-        whole = releases if isinstance(releases, Refinement) else as_releases(releases)
+            self._fit_refinements(refinements)
+        whole: Any = refinements or as_releases(releases)
+        if len(refinements) == 1:
+            (whole,) = refinements.values()
         self.source_ = Source(whole, target, features, rows)
         return self
 
@@ -266,6 +272,13 @@ class Fit(Estimator, ABC):
         raise ValueError(
             f"{type(self).__name__} is fitted on releases; RefinedRegression and BayesianRegression are fitted on a "
             "linear refinement"
+        )
+
+    def _fit_refinements(self, refinements: Mapping[str, Refinement]) -> None:
+        """Set all attributes by the refinements of several hospitals. Raise `ValueError` where there are none."""
+        raise ValueError(
+            f"{type(self).__name__} is not fitted on several refinements: RefinedRegression, LogisticRegression and "
+            "PoissonRegression are"
         )
 
     def _keep(self, results: Sequence[Results], columns: Iterable[Column], features: Sequence[str]) -> None:
@@ -1112,6 +1125,19 @@ class Fit(Estimator, ABC):
     @abstractmethod
     def _score(self, predicted: FloatArray, observed: FloatArray) -> float:
         """Return the score of rows that have both, of shape (n, T). Raise `ValueError` where there is none."""
+
+
+def as_refinements(given: Any) -> dict[str, Refinement]:
+    """Return refinements by name; none where releases, or something else, are given. Raise `ValueError` for both."""
+    if isinstance(given, Refinement):
+        return {"": given}
+    if isinstance(given, str) or not isinstance(given, Collection):
+        return {}
+    named = given.items() if isinstance(given, Mapping) else ((f"refinement {k}", v) for k, v in enumerate(given, 1))
+    found = {str(name): one for name, one in named if isinstance(one, Refinement)}
+    if found and len(found) < len(given):
+        raise ValueError("a fit takes refinements alone, or releases alone")
+    return found
 
 
 def coded_rows(X: Any, columns: Sequence[Column], terms: Sequence[Term], clip: bool | None) -> FloatArray:

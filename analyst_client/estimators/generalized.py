@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable, Sequence
 from functools import partial
-from statistics import NormalDist
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,10 +12,10 @@ from analyst_client.errors import EstimationError
 from analyst_client.estimators.base import coded_rows
 from analyst_client.estimators.margins import Effect, NormalTerms, normal_effects
 from analyst_client.estimators.refinement_fit import RefinementFit, count_rows
-from analyst_client.inference.base import Points, Results, Solved, TestResult
-from analyst_client.inference.quantiles import chi2_tail
+from analyst_client.inference.base import Points, Results, Solved, WaldResults
 from analyst_client.inference.score import ConfidenceSet
 from analyst_client.inference.summary import number
+from analyst_client.refinement.family import Family
 from analyst_client.refinement.generalized import RefinedGeneralized
 from analyst_client.refinement.information import Likelihood, likelihood
 from analyst_client.refinement.refinement import Refinement
@@ -41,7 +40,7 @@ NORMAL_NOTE = (
 )
 
 
-class LikelihoodResults(Results):
+class LikelihoodResults(WaldResults):
     """Inference about coefficients that maximise a likelihood, as far as its scores were bought.
 
     Parameters
@@ -68,10 +67,6 @@ class LikelihoodResults(Results):
         """The coefficients in scaled units."""
         return self._solved
 
-    def quantile(self, level: float) -> float:
-        """Return that of the normal law."""
-        return -NormalDist().inv_cdf((1.0 - level) / 2.0)
-
     def covariance_of(self, contrasts: FloatArray) -> FloatArray:
         """Return the covariance of linear functions of the scaled coefficients; see `Likelihood.covariance`."""
         return self.law.covariance(contrasts @ self._matrix, robust=self.robust)
@@ -80,24 +75,6 @@ class LikelihoodResults(Results):
     def privacy_share(self) -> FloatArray:
         """Share of each parameter's variance that is privacy noise, of shape (P,); see `Likelihood.privacy_share`."""
         return self.law.privacy_share(self.contrasts @ self._matrix, robust=self.robust)
-
-    def contrast_sets(self, contrasts: FloatArray, offsets: FloatArray, level: float) -> list[ConfidenceSet]:
-        """Return Wald's intervals of contrasts; the whole line where the noise could hide everything."""
-        centers = contrasts @ self._solved.theta + offsets
-        halves = self.quantile(level) * np.sqrt(np.diag(self.covariance_of(contrasts)))
-        return [
-            ConfidenceSet("interval" if math.isfinite(half) else "line", center - half, center + half)
-            for center, half in zip(centers.tolist(), halves.tolist(), strict=True)
-        ]
-
-    def test(self, contrasts: FloatArray, values: FloatArray) -> TestResult:
-        r"""Test :math:`C\theta = r` by Wald's statistic; NaN where noise could hide a part of it."""
-        covariance, q = self.covariance_of(contrasts), len(contrasts)
-        if not np.isfinite(covariance).all():
-            return TestResult(math.nan, q, math.inf, math.nan)
-        off = contrasts @ self._solved.theta - values
-        statistic = float(off @ np.linalg.solve(covariance, off))
-        return TestResult(statistic / q, q, math.inf, chi2_tail(statistic, q))
 
 
 class GeneralizedFit(RefinementFit):
@@ -156,12 +133,20 @@ class GeneralizedFit(RefinementFit):
             results = Points(Solved(terms, target, theta, free=free), str(error))
         self._keep_refined(refinement, results)
 
+    def _predicting_coef(self) -> FloatArray:
+        found = self.refined_
+        told: FloatArray = self.results_[0].solved.theta
+        return told if found.frame is None or found.theta is None else found.frame.to_terms(found.theta)
+
     def _index(self, X: Any, clip: bool | None) -> FloatArray:
         """Return the linear predictor of rows, of shape (n,)."""
-        found = self.refined_
-        if found.frame is None or found.calibrated is None:
+        if not self.columns_:
             return np.full(count_rows(X), self.intercept_)
-        index: FloatArray = coded_rows(X, self.columns_, self.terms_, clip) @ found.frame.to_terms(found.calibrated)
+        theta: FloatArray = self.results_[0].solved.theta
+        found = None if self._is_combined else self.refined_
+        if found is not None and found.frame is not None and found.calibrated is not None:
+            theta = found.frame.to_terms(found.calibrated)
+        index: FloatArray = coded_rows(X, self.columns_, self.terms_, clip) @ theta
         return index
 
     def _intervals(self, X: Any, level: float, mean: bool, clip: bool | None) -> FloatArray:
@@ -179,9 +164,12 @@ class GeneralizedFit(RefinementFit):
         return matrix
 
     def _respond(self, results: Any, index: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return self._mean(index), self.refined_.family.unit * self.refined_.family.slope(index)
+        family = self._counted
+        return self._mean(index), family.unit * family.slope(index)
 
     def _average(self, results: Any) -> tuple[Iterable[Effect], str]:
+        if self._is_combined:
+            raise EstimationError("averages of several refinements are over rows of your own: margins(frame)")
         frame, moments = self.refined_.frame, self.refined_.moments
         assert frame is not None  # or there was no likelihood
         assert moments is not None
@@ -189,9 +177,16 @@ class GeneralizedFit(RefinementFit):
         terms = NormalTerms(moments.second, coordinates, moments.belief, moments.rows)
         return normal_effects(results, self.columns_, terms, partial(self._respond, results)), NORMAL_NOTE
 
+    @property
+    def _counted(self) -> Family:
+        """The family, of counts with the largest bound of all hospitals."""
+        parts = self.hospitals_.values() if self._is_combined else [self]
+        found: Family = max((one.refined_.family for one in parts), key=lambda one: one.unit)
+        return found
+
     def _mean(self, index: FloatArray) -> FloatArray:
         """Return expected targets, in raw units, of linear predictors."""
-        family = self.refined_.family
+        family = self._counted
         expected: FloatArray = family.unit * family.mean(index)
         return expected
 

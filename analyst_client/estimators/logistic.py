@@ -1,7 +1,7 @@
 """Logistic regression from second-order statistics: scaled least squares, shrunk by what the noise is known to be."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, ClassVar
 
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError, EstimationWarning
 from analyst_client.estimators.base import Features, Releases, Rows
+from analyst_client.estimators.combined import CombinedFit
 from analyst_client.estimators.generalized import CASES_PER_TERM, GeneralizedFit, separation_warnings
 from analyst_client.estimators.linalg import invert_symmetric
 from analyst_client.estimators.linear import LinearFit
@@ -105,7 +106,7 @@ class ProjectedResults(Points):
         return self.told if np.any(values) or np.any(contrasts[:, 0]) else self.linear.test(contrasts, values)
 
 
-class LogisticRegression(GeneralizedFit):
+class LogisticRegression(CombinedFit, GeneralizedFit):
     r"""Logistic regression of a boolean target, from a refinement, or from XᵀX and Xᵀy alone.
 
     On a refinement (`CuratorClient.refine` with ``family="binomial"``) it is maximum likelihood, by gradients that were
@@ -125,7 +126,9 @@ class LogisticRegression(GeneralizedFit):
         Share of true values, of weighted rows where these are weighted. The mean of the fitted probabilities equals it
         under the normal law of the index. Of a refinement as it was told first.
     refined_ : RefinedGeneralized
-        Answers of the releases of a refinement; only there.
+        Answers of the releases of a refinement; only of one.
+    hospitals_ : dict of str to LogisticRegression
+        The fit of each hospital by itself; only of several refinements.
     scale_ : float
         Only of a release, as `linear_` and `spread_` are: c, by which the coefficients of the linear projection are
         multiplied.
@@ -206,11 +209,21 @@ class LogisticRegression(GeneralizedFit):
         super()._fit_refinement(refinement)
         self.base_rate_, self.classes_ = self.refined_.rate, np.array([False, True])
 
+    def _fit_refinements(self, refinements: Mapping[str, Refinement]) -> None:
+        super()._fit_refinements(refinements)
+        found = [one.refined_ for one in self.hospitals_.values()]
+        rates, rows = [one.rate for one in found], [max(one.rows, 1.0) for one in found]
+        self.base_rate_, self.classes_ = float(np.average(rates, weights=rows)), np.array([False, True])
+
+    @property
+    def _is_refined(self) -> bool:
+        return not hasattr(self, "linear_")
+
     def _test_notes(self, results: Any) -> tuple[str, ...]:
-        return super()._test_notes(results) if hasattr(self, "refined_") else (PROJECTION_NOTE,)
+        return super()._test_notes(results) if self._is_refined else (PROJECTION_NOTE,)
 
     def _caveats(self, results: Any, level: float) -> Iterable[str]:
-        if hasattr(self, "refined_"):
+        if self._is_refined:
             return super()._caveats(results, level)
         found = link_warnings(self, results.linear)
         with suppress(EstimationError):  # without yᵀy nothing tests them
@@ -224,20 +237,20 @@ class LogisticRegression(GeneralizedFit):
         return (*found, *agreement_warnings(results.linear.equations), *level_warnings(results.linear.equations))
 
     def _head(self, results: Any) -> list[tuple[str, str]]:
-        if hasattr(self, "refined_"):
+        if self._is_refined:
             return super()._head(results)
         equations = results.linear.equations
         rate = NOT_TOLD if equations.people is None else number(self.base_rate_)
         return [*head_of(equations), ("base rate", rate), ("sd of the log odds", number(self.spread_))]
 
     def _figures(self, results: Any, level: float, bound: Bound | None) -> tuple[dict[str, list[str]], list[str]]:
-        if hasattr(self, "refined_"):
+        if self._is_refined:
             return super()._figures(results, level, bound)
         tested = {f"{name} (linear)": texts for name, texts in p_columns(results.pvalues, 1).items()}
         return self._points(results) | tested, [PROJECTION_NOTE, *[HOLM_NOTE] * (len(tested) > 1)]
 
     def _own_notes(self) -> tuple[str, ...]:
-        return super()._own_notes() if hasattr(self, "refined_") else ("Odds ratios are for one raw unit.",)
+        return super()._own_notes() if self._is_refined else ("Odds ratios are for one raw unit.",)
 
     def decision_function(self, X: Any, clip: bool | None = None) -> FloatArray:
         """Return log odds of true.
@@ -258,7 +271,7 @@ class LogisticRegression(GeneralizedFit):
         return self._predict(X, clip)
 
     def _predict(self, X: Any, clip: bool | None) -> FloatArray:
-        if hasattr(self, "refined_"):
+        if self._is_refined:
             return self._index(X, clip)
         odds: FloatArray = self._offset + self.scale_ * self.linear_.predict(X, clip)
         return odds

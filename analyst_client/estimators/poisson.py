@@ -5,14 +5,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from analyst_client.arrays import FloatArray
+from analyst_client.estimators.combined import CombinedFit
 from analyst_client.estimators.generalized import GeneralizedFit
 from analyst_client.inference.base import Bound
 from analyst_client.inference.summary import number
 from analyst_client.refinement.information import Likelihood
 
 
-class PoissonRegression(GeneralizedFit):
-    """Poisson regression on a refinement: see `CuratorClient.refine` with ``family="poisson"``.
+class PoissonRegression(CombinedFit, GeneralizedFit):
+    """Poisson regression on refinements: see `CuratorClient.refine` with ``family="poisson"``.
 
     Counts have public bounds, and the expected count is at most the upper one. The mean model is what is estimated:
     counts may vary more than their mean, and standard errors are robust. An offset has the coefficient 1: predictions
@@ -62,6 +63,8 @@ class PoissonRegression(GeneralizedFit):
         return law.dispersion
 
     def _facts(self, results: Any, level: float, bound: Bound | None) -> list[tuple[str, str]]:
+        if self._is_combined:
+            return super()._facts(results, level, bound)
         told = results.law.dispersion
         return [] if told is None else [("dispersion, about", number(told))]
 

@@ -1,6 +1,6 @@
 """Linear regression of a refinement: coefficients of all that was bought, intervals of what its last scores told."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, NoReturn
 
@@ -8,8 +8,9 @@ import numpy as np
 
 from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError
+from analyst_client.estimators.combined import CombinedFit
 from analyst_client.estimators.linear import LinearFit
-from analyst_client.estimators.refinement_fit import RefinementFit, count_rows
+from analyst_client.estimators.refinement_fit import count_rows
 from analyst_client.inference.base import IntervalMethod, Points, Results, Solved
 from analyst_client.inference.caveats import variance_warnings
 from analyst_client.inference.equations import Equations
@@ -20,8 +21,8 @@ from analyst_client.refinement.refinement import Refinement
 from analyst_client.schema.columns import Term
 
 
-class RefinedRegression(RefinementFit, LinearFit):
-    r"""Linear regression on a refinement: see `CuratorClient.refine`.
+class RefinedRegression(CombinedFit, LinearFit):
+    r"""Linear regression on a refinement, or on those of several hospitals: see `CuratorClient.refine`.
 
     Numbers are cut to the ranges that the refinement found for them, and so are predictions, to the target's.
 
@@ -66,13 +67,26 @@ class RefinedRegression(RefinementFit, LinearFit):
             results = Points(Solved(terms, target, scaled), str(error))
         self._keep_refined(refinement, results)
 
+    def _fit_refinements(self, refinements: Mapping[str, Refinement]) -> None:
+        super()._fit_refinements(refinements)
+        self.penalty_, self.scaled_coef_ = 0.0, self.results_[0].solved.theta
+
+    def _predicting_coef(self) -> FloatArray:
+        return self.scaled_coef_
+
     def _doubts(self, results: TargetResults, level: float, method: IntervalMethod) -> Iterable[str]:
+        if self._is_combined:
+            return ()
         return [*variance_warnings(results), *super()._doubts(results, level, method)]  # a summary says so by itself
 
     def _solve(self, equations: Equations) -> NoReturn:
         raise EstimationError("a refined regression is solved with its refinement, and no part of it")
 
     def _predict(self, X: Any, clip: bool | None) -> FloatArray:
-        if self.refined_.frame is None:
+        if not self.columns_:
             return np.full(count_rows(X), self.intercept_)
-        return self.refined_.target.cut(super()._predict(X, clip))
+        predicted = super()._predict(X, clip)
+        if not self._is_combined:
+            return self.refined_.target.cut(predicted)
+        (target,) = self.targets_
+        return np.clip(predicted, target.center - target.scale, target.center + target.scale)

@@ -1,7 +1,7 @@
 """Columns, terms and coefficients in raw units, for every estimator on a refinement."""
 
 import re
-from collections.abc import Sized
+from collections.abc import Mapping, Sized
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -28,11 +28,13 @@ class RefinementFit(Fit):
     Attributes
     ----------
     refined_ : Refined or RefinedGeneralized
-        Answers of the releases, in standard coordinates.
+        Answers of the releases, in standard coordinates; only of one refinement.
     spent_ : str
         Cost of all releases, as ε at δ; empty where nothing was charged.
     cut_columns_ : dict of str to str
         Names of columns that were cut to what was found, with those that were asked for.
+    hospitals_ : dict of str to Fit
+        The fit of each hospital by itself; only of several refinements.
     """
 
     _family: ClassVar[str]
@@ -40,6 +42,11 @@ class RefinementFit(Fit):
     refined_: Any
     spent_: str
     cut_columns_: dict[str, str]
+    hospitals_: "Mapping[str, RefinementFit]"
+
+    @property
+    def _is_combined(self) -> bool:
+        return hasattr(self, "hospitals_")
 
     def _fit_releases(self, releases: Releases, target: str | None, features: Features, rows: Rows) -> None:
         raise ValueError(f"a {type(self).__name__} is fitted on what client.refine(…, family={self._family!r}) returns")
@@ -59,6 +66,10 @@ class RefinementFit(Fit):
         self.cut_columns_ = asked = asked_names(refinement)
         terms = (replace(term, name=asked.get(term.name, term.name)) for term in found.frame.terms)
         return tuple(terms), found.frame.to_terms(found.theta)
+
+    def _predicting_coef(self) -> FloatArray:
+        """Return the scaled coefficients of predictions, which shrink."""
+        raise NotImplementedError
 
     def _keep_refined(self, refinement: Refinement, results: Results) -> None:
         """Set what all fits have."""

@@ -15,7 +15,7 @@ from analyst_client.schema.wire import Fields, parse_json
 from analyst_client.terms.expression import Expression, read_expression
 
 FORMAT = 1
-MEMBERS = {"fit", "estimator", "parameters", "chosen", "call", "releases", "refinement"}
+MEMBERS = {"fit", "estimator", "parameters", "chosen", "call", "releases", "refinement", "refinements"}
 
 
 class Source(NamedTuple):
@@ -23,13 +23,13 @@ class Source(NamedTuple):
 
     Attributes
     ----------
-    releases : sequence of Release, or Refinement
+    releases : sequence of Release, Refinement, or mapping of str to Refinement
     target : str or None
     features : sequence of str or None
     rows : float, sequence of float, or None
     """
 
-    releases: Sequence[Release] | Refinement
+    releases: Sequence[Release] | Refinement | Mapping[str, Refinement]
     target: str | None = None
     features: Sequence[str] | None = None
     rows: float | Sequence[float] | None = None
@@ -62,6 +62,8 @@ class SavedFit(NamedTuple):
         body["call"] = {"target": source.target, "features": source.features, "rows": source.rows}
         if isinstance(source.releases, Refinement):
             body["refinement"] = source.releases.to_text()
+        elif isinstance(source.releases, Mapping):
+            body["refinements"] = {name: one.to_text() for name, one in source.releases.items()}
         else:
             body["releases"] = [{"text": one._saved_text, "order": one.order} for one in source.releases]
         try:
@@ -78,10 +80,18 @@ class SavedFit(NamedTuple):
         if body.integer("fit") != FORMAT or not body.members.keys() <= MEMBERS:
             raise body.fault("fit", f"{FORMAT}, the format that this version reads, or it has other members")
         call = body.mapping("call")
-        if call.keys() != {"target", "features", "rows"} or body.has("releases") == body.has("refinement"):
+        bought = [name for name in ("releases", "refinement", "refinements") if body.has(name)]
+        if call.keys() != {"target", "features", "rows"} or len(bought) != 1:
             raise body.fault("call", "that of one fit")
-        releases: Any = body.optional("refinement", body.text)
-        releases = body.each("releases", _read_release) if releases is None else Refinement.from_text(releases)
+        releases: Any
+        match bought[0]:
+            case "releases":
+                releases = body.each("releases", _read_release)
+            case "refinement":
+                releases = Refinement.from_text(body.text("refinement"))
+            case _:
+                named = Fields(body.mapping("refinements"))
+                releases = {name: Refinement.from_text(named.text(name)) for name in named.members}
         call["target"] = _read_name(call["target"])
         call["features"] = call["features"] and [_read_name(one) for one in call["features"]]
         parameters = {name: _read_parameter(value) for name, value in body.mapping("parameters").items()}

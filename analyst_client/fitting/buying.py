@@ -5,11 +5,12 @@ from typing import Any
 
 from analyst_client.errors import BudgetExceededError
 from analyst_client.estimators.base import Fit
-from analyst_client.fitting.choice import choose, confirm
+from analyst_client.fitting.choice import Choice, choose, confirm
 from analyst_client.fitting.prices import UNITS, price_left, price_of_accuracy
 from analyst_client.fitting.question import Buyer, FitOptions, Question
 from analyst_client.kinds.gram.request import Asked
 from analyst_client.planning.wording import figures, price_text
+from analyst_client.schema.amounts import Amount
 
 LEFT = "left"
 
@@ -31,14 +32,32 @@ def fit_model(
     """Choose the way, confirm it, buy it and fit; see `CuratorClient.fit`."""
     check_arguments(data, half_width, yes=yes)
     question = read_question(client, data, asked, options, price, half_width, guess)
-    choice = choose(question, even_so=even_so)
+    choice, left = choose(question, even_so=even_so), None
+    if not choice.taken.affordable:
+        left = client.budget(data).remaining
+    return buy_choice(choice, max_epsilon=max_epsilon, yes=yes, progress=progress, left=left)
+
+
+def buy_choice(
+    choice: Choice, *, max_epsilon: float | None, yes: bool, progress: bool, left: Amount | None = None
+) -> Fit:
+    """Confirm the way that is taken, buy it and fit.
+
+    Raises
+    ------
+    BudgetExceededError
+        Where it cannot be paid: nobody is asked.
+    ValueError
+        Above the largest price.
+    """
     cost = choice.taken.cost
     if cost is not None and not choice.taken.affordable:
-        left = client.budget(data).remaining
+        short = [name for name, way in choice.taken.places.items() if not way.affordable]
+        where = f" at {', '.join(short)}" if short else ""
+        known = "" if left is None else f": the budget has ε = {figures(left.epsilon)}, and a permit may leave less"
         raise BudgetExceededError(
-            f"this costs {price_text(cost, in_full=True)}, more than is left: of the budget of "
-            f"{question.declared.population!r} ε = {figures(left.epsilon)} is, and a permit may leave less. "
-            "epsilon='left' buys as much as there is; nothing was charged",
+            f"this costs {price_text(cost, in_full=True)}, more than is left{where}{known}. epsilon='left' buys "
+            "all of it; nothing was charged",
             requested=cost,
             remaining=left,
             slug="budget-exceeded",

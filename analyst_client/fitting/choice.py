@@ -87,18 +87,23 @@ class Choice(Displayable):
 
     def forget(self) -> "Choice":
         """Return it without what buys: a record."""
-        return replace(self, ways=tuple(replace(way, buy=_bought) for way in self.ways))
+        return replace(self, ways=tuple(map(_forget, self.ways)))
 
     def _view(self) -> View:
-        cost: Inline = "nothing: it is paid already" if self.taken.cost is None else write_cost(self.taken.cost)
+        places = self.taken.places or {"": self.taken}
+        costs: list[tuple[Inline, Inline]] = [
+            (untrusted(f"cost at {name}" if name else "cost"), _cost(way)) for name, way in places.items()
+        ]
         stated: list[tuple[Inline, Inline]] = [
             ("family", untrusted(self.family)),
-            ("cost", cost),
+            *costs,
             ("rows assumed", f"{self.rows:,.0f}"),
             ("the same as", code(self.call)),
         ]
         if not self.taken.affordable:
-            stated.insert(2, ("affordable", strong("no")))
+            short = [name for name, way in self.taken.places.items() if not way.affordable]
+            said = untrusted(f"not at {', '.join(short)}") if short else "no"
+            stated.insert(1 + len(costs), ("affordable", strong(said)))
         rows = [
             (
                 strong(way.name) if way is self.taken else way.name,
@@ -113,15 +118,23 @@ class Choice(Displayable):
         unit = UNITS[self.family.partition(",")[0]]
         caption = join(
             "What it should tell ",
-            quiet(f"(± in {unit}, for one standard deviation of a term; times, over that without privacy)"),
+            quiet(f"(± {unit} for one deviation of a term; times as long as without privacy)"),
         )
         notes = [Note(self.reason), *(Note(quiet("No way: ", untrusted(one), ".")) for one in self.refused)]
         title = join(untrusted(self.model), quiet(" of ", untrusted(self.data)))
         return (facts(title, stated), table(caption, heads, rows, numeric=(1, 2, 3, 4)), *notes)
 
 
+def _cost(way: Way) -> Inline:
+    return "nothing: it is paid already" if way.cost is None else write_cost(way.cost)
+
+
 def _bought(_: bool) -> Fit:
     raise NotImplementedError("this is the record of a choice: its call does the same")
+
+
+def _forget(way: Way) -> Way:
+    return replace(way, buy=_bought, places={name: _forget(one) for name, one in way.places.items()})
 
 
 def _kind(way: Way) -> str:
@@ -147,6 +160,13 @@ def choose(question: Question, *, even_so: bool = False) -> Choice:
     _ = question.quote  # a fault of the model itself is told by its own error
     family, why = question.family
     ways, refused = find_ways(question)
+    found = Choice(question.text, question.data, f"{family}, {why}", question.rows, tuple(ways), tuple(refused))
+    return rank(found, even_so=even_so)
+
+
+def rank(found: Choice, *, even_so: bool) -> Choice:
+    """Put the way first that is taken. Raise as `choose`."""
+    ways, refused = found.ways, found.refused
     if not ways:
         raise ValueError("there is no way to this fit: " + "; ".join(refused))
     useful = [way for way in ways if not way.useless]
@@ -156,7 +176,7 @@ def choose(question: Question, *, even_so: bool = False) -> Choice:
     paid = [way for way in useful if way.begun and way.expected <= PAID_FIRST * best.expected]
     first = min(paid, key=lambda way: way.rank, default=best)
     others = sorted((way for way in ways if way is not first), key=lambda way: way.rank)
-    return Choice(question.text, question.data, f"{family}, {why}", question.rows, (first, *others), tuple(refused))
+    return replace(found, ways=(first, *others))
 
 
 def confirm(choice: Choice, *, yes: bool, show: bool) -> None:

@@ -167,6 +167,10 @@ class Question:
 
     def write_call(self, method: str, more: Mapping[str, Any], *, refined: bool = False) -> str:
         """Write the call of a method of the client that asks the same."""
+        return f"client.{method}({', '.join([repr(self.data), *self.write_arguments(more, refined=refined)])})"
+
+    def write_arguments(self, more: Mapping[str, Any], *, refined: bool = False) -> list[str]:
+        """Write the arguments of such a call: the features, and then those with names."""
         asked, said = self.asked, dict(self.model)
         if isinstance(asked, Model):
             said |= {"where": asked.condition, "weight": asked.weight}
@@ -178,7 +182,7 @@ class Question:
         said |= self.price
         written = [f"{name}={_write(value)}" for name, value in said.items() if value is not None]
         listed = repr(asked) if isinstance(asked, str) else f"[{', '.join(map(_write, asked))}]"
-        return f"client.{method}({', '.join([repr(self.data), listed, *written])})"
+        return [listed, *written]
 
 
 def _write(value: object) -> str:

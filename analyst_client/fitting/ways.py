@@ -67,6 +67,8 @@ class Way:
         Reasons for which it would tell nothing, by public numbers.
     buy : callable
         Charge, and fit; its argument says whether to show progress.
+    places : mapping of str to Way
+        Of several hospitals: the way at each, by the curator's name.
     """
 
     name: str
@@ -79,6 +81,7 @@ class Way:
     begun: bool = False
     useless: tuple[str, ...] = ()
     buy: Callable[[bool], Fit] = field(default=lambda _: EmpiricalBayes(), repr=False)
+    places: "Mapping[str, Way]" = field(default_factory=dict)
 
     @property
     def expected(self) -> float:
@@ -100,7 +103,7 @@ def find_ways(question: Question) -> tuple[list[Way], list[str]]:
     """Return the ways that there are, and reasons for which others are none."""
     ways: list[Way] = []
     refused: list[str] = []
-    for name, find in (("a refinement", _refined), ("one release", _released), ("a stored release", _stored)):
+    for name, find in (("a refinement", find_refined), ("one release", find_released), ("a stored release", _stored)):
         try:
             ways += find(question)
         except UselessRequestError:
@@ -110,14 +113,14 @@ def find_ways(question: Question) -> tuple[list[Way], list[str]]:
     return ways, refused
 
 
-def _refined(question: Question) -> Iterator[Way]:
+def find_refined(question: Question) -> Iterator[Way]:
+    """Yield the way by a refinement. Raise `ValueError` where there is none."""
     family, _ = question.family
     if question.declared.accountant == "pure":
         raise ValueError("it is of Gaussian noise, and this account counts in pure ε")
     if missing := {"gram", "score"} - set(question.declared.kinds):
         raise ValueError(f"it takes {' and '.join(sorted(missing))}, which this dataset does not offer")
-    named = {name: question.options.get(name) for name in ("offset", "expected_rows", "project")}
-    options: Any = question.model | named | {"family": family} | dict(question.price)
+    options = refining_options(question)
     refining = question.client._read_refinement(question.data, question.asked, options)
     quoted = quote_refinement(refining)
     begun = quoted.steps[0].is_free
@@ -147,7 +150,8 @@ def _refined(question: Question) -> Iterator[Way]:
     )
 
 
-def _released(question: Question) -> Iterator[Way]:
+def find_released(question: Question) -> Iterator[Way]:
+    """Yield the way by one release. Raise `ValueError` where there is none."""
     family, _ = question.family
     if family == "poisson":
         raise ValueError("it tells nothing of counts on the scale of their logarithm")
@@ -155,8 +159,7 @@ def _released(question: Question) -> Iterator[Way]:
         raise ValueError("an offset is of counts")
     if family == "binomial" and any(target.kind != "boolean" for target in question.quote.targets):
         raise ValueError("a binomial model is of a boolean, or of a condition")
-    pure = {"mechanism": "laplace", "rows": "box"} if question.declared.accountant == "pure" else {}
-    options: Any = question.model | pure | {"project": question.options.get("project")} | dict(question.price)
+    pure, options = pure_options(question), releasing_options(question)
     quoted = question.client.quote(question.data, question.asked, **options)
     estimator = EmpiricalBayes if family == "gaussian" else LogisticRegression
 
@@ -177,6 +180,23 @@ def _released(question: Question) -> Iterator[Way]:
         quoted.useless,
         buy,
     )
+
+
+def refining_options(question: Question) -> Any:
+    """Return the options of `CuratorClient.refine` that a question amounts to."""
+    named = {name: question.options.get(name) for name in ("offset", "expected_rows", "project")}
+    return question.model | named | {"family": question.family[0]} | dict(question.price)
+
+
+def pure_options(question: Question) -> dict[str, str]:
+    """Return what a release says where the account counts in pure ε."""
+    return {"mechanism": "laplace", "rows": "box"} if question.declared.accountant == "pure" else {}
+
+
+def releasing_options(question: Question) -> Any:
+    """Return the options of `CuratorClient.release` that a question amounts to."""
+    project = {"project": question.options.get("project")}
+    return question.model | pure_options(question) | project | dict(question.price)
 
 
 def _stored(question: Question) -> Iterator[Way]:

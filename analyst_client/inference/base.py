@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from statistics import NormalDist
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -14,6 +15,7 @@ from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import View, facts
 from analyst_client.errors import EstimationError
 from analyst_client.inference.multiplicity import FAMILIES, Family, holm
+from analyst_client.inference.quantiles import chi2_tail
 from analyst_client.inference.score import ConfidenceSet
 from analyst_client.inference.summary import number, p_text
 from analyst_client.inference.units import raw_units
@@ -269,11 +271,37 @@ class Results(ABC):
         """Return the P confidence intervals, each by itself."""
         if method != "delta":
             raise EstimationError(
-                f"intervals of a generalised fit are those of method 'delta', not {method!r}: a quantile of the "
+                f"intervals of this fit are those of method 'delta', not {method!r}: a quantile of the "
                 "standard error to each side of the estimate"
             )
         half = self.quantile(level) * self.std_errors
         return np.column_stack([self.params - half, self.params + half])
+
+
+class WaldResults(Results):
+    """Coefficients with a covariance and a normal law: infinite on the diagonal where a number is not bounded."""
+
+    def quantile(self, level: float) -> float:
+        """Return that of the normal law."""
+        return -NormalDist().inv_cdf((1.0 - level) / 2.0)
+
+    def contrast_sets(self, contrasts: FloatArray, offsets: FloatArray, level: float) -> list[ConfidenceSet]:
+        """Return Wald's intervals of contrasts; the whole line where nothing bounds one."""
+        centers = contrasts @ self.solved.theta + offsets
+        halves = self.quantile(level) * np.sqrt(np.diag(self.covariance_of(contrasts)))
+        return [
+            ConfidenceSet("interval" if math.isfinite(half) else "line", center - half, center + half)
+            for center, half in zip(centers.tolist(), halves.tolist(), strict=True)
+        ]
+
+    def test(self, contrasts: FloatArray, values: FloatArray) -> TestResult:
+        r"""Test :math:`C\theta = r` by Wald's statistic; NaN where nothing bounds a part of it."""
+        covariance, q = self.covariance_of(contrasts), len(contrasts)
+        if not np.isfinite(covariance).all():
+            return TestResult(math.nan, q, math.inf, math.nan)
+        off = contrasts @ self.solved.theta - values
+        statistic = float(off @ np.linalg.solve(covariance, off))
+        return TestResult(statistic / q, q, math.inf, chi2_tail(statistic, q))
 
 
 class Points(Results):

@@ -3,18 +3,22 @@
 import numpy as np
 
 from analyst_client.arrays import FloatArray
+from analyst_client.inference.base import Results
 from analyst_client.inference.equations import SCALE_POINTS
 from analyst_client.inference.quantiles import student_quantile, student_tails, variance_points
 from analyst_client.inference.results import TargetResults, project_each
 from analyst_client.inference.score import critical_value
 
 
-def mean_intervals(results: TargetResults, rows: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
+def mean_intervals(results: Results, rows: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
     """Return centers and half lengths of intervals for the mean at scaled rows, each of shape (n,), scaled units."""
-    equations = results.equations.hospitals or results.equations  # a prediction is a sum of coefficients
-    kurtosis, spreads = equations.excess_kurtosis(rows), equations.spreads(rows)
-    critical = critical_value(level, results.dof, kurtosis, spreads)
-    low, high = np.array([one.hull for one in project_each(equations, rows, critical)]).reshape(-1, 2).T
+    if isinstance(results, TargetResults):
+        equations = results.equations.hospitals or results.equations  # a prediction is a sum of coefficients
+        kurtosis, spreads = equations.excess_kurtosis(rows), equations.spreads(rows)
+        sets = project_each(equations, rows, critical_value(level, results.dof, kurtosis, spreads))
+    else:
+        sets = results.contrast_sets(rows, np.zeros(len(rows)), level)
+    low, high = np.array([one.hull for one in sets]).reshape(-1, 2).T
     bounded = np.isfinite(low)
     center = np.where(bounded, np.where(bounded, low, 0.0) + np.where(bounded, high - low, 0.0) / 2.0, np.nan)
     return center, (high - low) / 2.0

@@ -181,6 +181,35 @@ class Refining:
         except _UnpaidError:
             return None
 
+    def hold(self) -> Holding:
+        """Hold the price before the first step, where the plan will find it."""
+        holding = self._holding(self._quote, lambda: None)
+        try:
+            holding.reserve()
+        except BaseException as error:
+            holding.explain(error)
+            raise
+        return holding
+
+    def _holding(self, quote: Callable[[Any], Any], before_paying: Callable[[], None]) -> Holding:
+        problem, rules, request = self.problem, self.rules, self.request
+        said = {
+            "family": problem.family,
+            "offset": problem.offset is not None,
+            "rows": problem.rows,
+            "rules": [type(rules).__name__, asdict(rules)],
+        }
+        return Holding(
+            self.seller,
+            quote,
+            self.declared,
+            key_of(self.declared, request, **said),
+            price(request.epsilon, request.delta, request.mu, request.rho),
+            project=request.project,
+            given=self.reservation,
+            before_paying=before_paying,
+        )
+
     def run(self, progress: Progress, before_paying: Callable[[], None] | None = None) -> Refinement:
         """Follow the plan, and hold the price as long as something has to be paid.
 
@@ -195,14 +224,7 @@ class Refining:
         BaseException
             With a note that says what is held, or that it was given back.
         """
-        problem, rules, request = self.problem, self.rules, self.request
-        stated = price(request.epsilon, request.delta, request.mu, request.rho)
-        said = {
-            "family": problem.family,
-            "offset": problem.offset is not None,
-            "rows": problem.rows,
-            "rules": [type(rules).__name__, asdict(rules)],
-        }
+        problem, rules = self.problem, self.rules
 
         def check_steps() -> None:
             steps = self.practise().steps
@@ -216,16 +238,7 @@ class Refining:
                 self.practise()  # it says more of what is too large
                 raise
 
-        holding = Holding(
-            self.seller,
-            quote,
-            self.declared,
-            key_of(self.declared, request, **said),
-            stated,
-            project=request.project,
-            given=self.reservation,
-            before_paying=before_paying or check_steps,
-        )
+        holding = self._holding(quote, before_paying or check_steps)
 
         def release(asked: Any) -> Any:
             progress.begin()

@@ -122,11 +122,15 @@ class Holding:
         if not self._pays:
             if self._is_free(asked):
                 return self._read(asked)  # whoever is refused a price may still read
-            self._before_paying()
-            self._pays, self.id = True, self.id or self._reserve()
+            self.reserve()
         bought = self._buy(asked)
         read = bought if asked.fresh else self._read(asked)
         return bought if read.id == bought.id else read
+
+    def reserve(self) -> None:
+        """Hold the price of the steps that are not stored."""
+        self._before_paying()
+        self._pays, self.id = True, self.id or self._reserve()
 
     def _is_free(self, asked: Any) -> bool:
         quoted = self._quote(asked)

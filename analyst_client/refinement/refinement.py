@@ -36,9 +36,9 @@ Found: TypeAlias = Refined | RefinedGeneralized
 class Refinement(Displayable):
     """Releases that a plan asked for, one after another, and the plan's problem and rules.
 
-    Made by `CuratorClient.refine`; `RefinedRegression` fits it, and `LogisticRegression` and `PoissonRegression` where
-    its family is ``"binomial"`` or ``"poisson"``. What the plan finds is made of the releases again,
-    whenever it is needed: nothing else is kept.
+    Made by `CuratorClient.refine`; `RefinedRegression` fits it, alone or with those of other hospitals, and
+    `LogisticRegression` and `PoissonRegression` where its family is ``"binomial"`` or ``"poisson"``. What the plan
+    finds is made of the releases again, whenever it is needed: nothing else is kept.
 
     Attributes
     ----------
@@ -89,6 +89,12 @@ class Refinement(Displayable):
     def found(self) -> Found:
         """All that the releases tell. Raise `ServiceError` where they are not those that the plan asks for."""
         return replay(self.problem, self.rules, self.releases, self.codings)
+
+    @property
+    def people(self) -> tuple[str, str] | None:
+        """People whose budget was charged, by the receipt: the population's name, and the id of the curator's key."""
+        receipt = self.releases[0].receipt
+        return None if receipt is None else (str(receipt.get("population")), str(receipt.get("key_id")))
 
     def save(self, path: str | Path) -> None:
         """Write the refinement to a file, with the exact texts of its releases."""

@@ -79,7 +79,7 @@ def test_a_family_may_be_named(client: CuratorClient) -> None:
     fit = client.fit("alive ~ age", family="gaussian", **ASKED)
     assert type(fit) is RefinedRegression or type(fit) is EmpiricalBayes
     before = spent(client)
-    with pytest.raises(ValueError, match="no way to this fit: .* is of a boolean"):
+    with pytest.raises(ValueError, match=r"no way to this fit: .* is of a boolean"):
         client.fit("kappa ~ age", family="binomial", **ASKED)
     assert spent(client) == before
     with pytest.raises(ValueError, match="family is one of gaussian, binomial, poisson, not 'logit'"):
@@ -221,11 +221,12 @@ class TestAsking:
         assert spent(client) == before
 
 
-def test_more_than_is_left_is_not_even_asked(client: CuratorClient) -> None:
-    before = spent(client)
-    with pytest.raises(BudgetExceededError, match=r"more than is left: .* epsilon='left' buys as much"):
-        client.fit("kappa ~ frail", **ASKED | {"epsilon": 900.0, "yes": False})
-    assert spent(client) == before
+def test_more_than_is_left_is_not_even_asked(tmp_path: Any) -> None:
+    with open_world(tmp_path, rows=draw_rows(), limit=Price(mu=2.0)) as world:
+        client = client_of(world)
+        with pytest.raises(BudgetExceededError, match=r"more than is left: the budget has .* epsilon='left' buys"):
+            client.fit("kappa ~ age", **ASKED | {"epsilon": 100.0, "yes": False})
+        assert spent(client) == 0.0
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ SHRUNK = {"release": "coefficient"}
         (Cell("groups", 5_000, 3.0, "release"), 60),
         (Cell("gaussian", 1_000, 1.0, "refine"), 40),
         (Cell("counts", 5_000, 1.0, "refine"), 20),
+        (Cell("hospitals", 20_000, 1.0, "refinements"), 20),
     ],
     ids=str,
 )

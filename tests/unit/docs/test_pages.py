@@ -69,6 +69,7 @@ NEEDS_SERVER = {
     ("docs/refinement.md", "from analyst_client import RefinedRegression"): (
         "tests/integration/test_refinement_client.py"
     ),
+    ("docs/refinement.md", "curators = Curators("): "tests/integration/test_hospitals_client.py",
     ("docs/refinement.md", "print(client.quote_refinement("): "tests/integration/test_refinement_quotes.py",
 }
 PUBLIC = {name: getattr(importlib.import_module(module), name) for name, module in public_names().items()}
