@@ -61,7 +61,7 @@ from analyst_client.schema.requests import as_json, choose_key, price, reservati
 from analyst_client.schema.sessions import OpenedSession, SessionTerms
 from analyst_client.schema.wire import Fields, parse_json
 from analyst_client.terms.expression import Expression
-from analyst_client.terms.formulas import Model, ReadModel, as_declared, needs_declared
+from analyst_client.terms.formulas import Model, ReadModel, as_declared, as_term, needs_declared
 from analyst_client.terms.python import read_condition
 from analyst_client.thresholds import ModelWatch, ThresholdSession, session_body
 
@@ -415,11 +415,13 @@ class CuratorClient:
             return as_request(asked, options), None
         if isinstance(asked, str | Model):
             return read_model(Model(asked) if isinstance(asked, str) else asked, self.dataset(dataset).columns, options)
-        listed = tuple(asked)
-        if needs_declared(listed):
+        listed, named = tuple(asked), dict(options)
+        if needs_declared([*listed, named.get("target")]):
             declared = self._declared(dataset)
-            listed = tuple(as_declared(one, declared) if isinstance(one, Expression) else one for one in listed)
-        return as_request(listed, options), None
+            listed = tuple(as_term(one, declared) if isinstance(one, Expression) else one for one in listed)
+            if isinstance(named.get("target"), Expression):
+                named["target"] = as_term(named["target"], declared)
+        return as_request(listed, named), None
 
     @overload
     def release(

@@ -170,7 +170,7 @@ class _Reader:
             rule = f"{found!r} is a number, and would be one slope: as levels it is {self._as_levels(found)}"
             raise FormulaError(f"{rule}, and as a slope {found!r}", self._formula, start, stop)
         try:
-            return as_declared(found, self._columns), (start, stop)
+            return as_term(found, self._columns), (start, stop)
         except ValueError as error:
             raise FormulaError(str(error), self._formula, start, stop) from None
 
@@ -245,6 +245,22 @@ def as_declared(expression: Expression, columns: Mapping[str, Column]) -> Expres
     if expression.operator == "in" and (column := columns.get(str(arguments[0]))) is not None:
         parameters = (tuple(dict.fromkeys(map(column.label, parameters[0]))),)
     return Expression(expression.operator, arguments, parameters)
+
+
+def as_term(expression: Expression, columns: Mapping[str, Column]) -> Expression:
+    """Return a feature or a target in the terms of declared columns: a boolean at its label is itself, or its opposite.
+
+    So a curator answers it. Raise `ValueError` as `as_declared` does.
+    """
+    declared = as_declared(expression, columns)
+    column = columns.get(str(declared.arguments[0])) if declared.operator == "in" else None
+    if column is None or column.type != "boolean":
+        return declared
+    opposite = dict(
+        zip(column.levels or ("false", "true"), (~declared.arguments[0], declared.arguments[0]), strict=True)
+    )
+    (level, *others) = declared.parameters[0]
+    return declared if others else opposite.get(level, declared)
 
 
 def needs_declared(expressions: Sequence[object]) -> bool:

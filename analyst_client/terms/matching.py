@@ -98,9 +98,9 @@ def _same_values(asked: Expression, answered: Expression, rows: Mapping[str, Val
         one, other = evaluate(_open(asked), rows), evaluate(answered, rows)
     except ValueError:
         return False
-    if bool(one.levels) != bool(other.levels):
+    if one.is_category != other.is_category:
         return False
-    a, b = (_ranks(values) if values.levels else values.numbers for values in (one, other))
+    a, b = (_ranks(values) if values.is_category else values.numbers for values in (one, other))
     a, b = np.broadcast_arrays(a, b)
     scale = float(np.nanmax(np.abs(b), initial=1e-300))
     return bool(np.mean((np.abs(a - b) <= 1e-7 * scale) | (np.isnan(a) & np.isnan(b))) >= AGREEMENT)
@@ -143,5 +143,5 @@ def make_rows(columns: Sequence[Column]) -> dict[str, Values]:
             numbers = generator.integers(len(column.levels), size=ROWS).astype(np.float64)
         if column.missing != "complete":
             numbers[generator.random(ROWS) < MISSING_SHARE] = np.nan
-        found[column.name] = Values(numbers, column.levels)
+        found[column.name] = Values(numbers, column.levels, column.type == "boolean")
     return found

@@ -22,11 +22,19 @@ class Values:
     numbers : ndarray of shape (n,)
         NaN where a value is missing. A truth is 0 or 1; a level is its place.
     levels : tuple of str
-        Of a category.
+        Of a category, and the labels of a boolean.
+    is_boolean : bool
+        Whether it is a column that is true or false.
     """
 
     numbers: FloatArray
     levels: tuple[str, ...] = ()
+    is_boolean: bool = False
+
+    @property
+    def is_category(self) -> bool:
+        """True if it has levels, and is not true or false."""
+        return bool(self.levels) and not self.is_boolean
 
 
 def evaluate(expression: Expression, rows: Mapping[str, Values]) -> Values:

@@ -346,3 +346,10 @@ def test_a_price_that_was_not_meant_is_not_charged(client: CuratorClient, change
     with pytest.raises(ValueError, match=rule):
         client.release("cohort", "kappa ~ age + alive", **changes)
     assert client.budget("cohort").posted == before
+
+
+@pytest.mark.parametrize("label", ["yes", "no"])
+@pytest.mark.parametrize("formula", ["I(smoker == '{}') ~ age", "kappa ~ I(smoker == '{}')"])
+def test_a_boolean_at_its_label_is_itself_or_its_opposite(client: CuratorClient, formula: str, label: str) -> None:
+    release = client.release("cohort", formula.format(label), rows="box", epsilon=5.0, delta=1e-6)
+    assert any("smoker" in name for name in (*release.term_names, *release.target_names))

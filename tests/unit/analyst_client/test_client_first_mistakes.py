@@ -389,8 +389,10 @@ INSURED = {
 def test_a_boolean_without_labels_is_at_the_words_of_its_file(ask: str, word: str, level: str) -> None:
     dataset = httpx.Response(200, content=compact(DATASET | {"columns": [AGE_OF_DATASET, INSURED, KAPPA_OF_DATASET]}))
     curator = Curator(dataset, *[httpx.Response(200, content=compact(QUOTE))] * 3)
-    client, condition, written = curator.client(), f"insured == '{word}'", {"in": ["insured", [level]]}
+    client, condition = curator.client(), f"insured == '{word}'"
+    written: Any = {"in": ["insured", [level]]}
     if ask == "features":
+        written = "insured" if level == "true" else {"not": ["insured"]}
         client.quote("flchain", ["age", col("insured") == word], target="kappa", rows="box", **PRICE)
     elif ask == "where":
         client.quote("flchain", ["age"], target="kappa", where=condition, rows="box", **PRICE)
