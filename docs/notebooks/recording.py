@@ -2,7 +2,8 @@
 
 ``python docs/notebooks/recording.py first_fit`` (``paper``, ``one_call``) starts the server as the demo does, and asks
 what the notebook asks. New noise gives new numbers: run the notebook afterwards (``make notebooks``), and read it.
-``methods`` asks what the examples of the client's docstrings ask, and records ``administration`` beside it.
+``methods`` asks what the examples of the client's docstrings ask, and records ``administration`` beside it: new noise
+changes some of their numbers, too.
 """
 
 import base64
@@ -13,7 +14,7 @@ import math
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,22 @@ from analyst_client import (
     MarginalsRequest,
     Moments,
     Release,
+    RequestInvalidError,
     Tree,
+    UselessRequestError,
+)
+from analyst_client.errors import (
+    ConflictError,
+    DatasetNotFoundError,
+    JobEndedError,
+    JobVoidedError,
+    PermissionDeniedError,
+    PermitNeededError,
+    ReservationEndedError,
+    ReservationNotFoundError,
+    SessionEndedError,
+    SessionNotFoundError,
+    SurveyError,
 )
 from analyst_client.kinds import Flat, ScoreRequest
 from analyst_client.local import RandomizedResponse, find_survey, give_report, survey_terms
@@ -248,6 +264,10 @@ def record_methods(demo: Any) -> None:
         admin.list_register(limit=3)
         admin.get_checkpoint("olmsted")
         admin.list_keys()
+        with suppress(SessionNotFoundError):
+            admin.close_session("ses_0")
+        with suppress(PermissionDeniedError):
+            admin.create_token("joe", ["analyst"])
     recorder.answers = each_once(recorder.answers)
     store(recorder, METHODS, METHODS_KEY)
     store(of_officer, ADMINISTRATION, METHODS_KEY)
@@ -259,6 +279,8 @@ def ask_survey(url: str, client: CuratorClient, admin: CuratorAdmin, recorder: R
     for number in range(30):
         give_report(url, "smoking", QUESTION.report("yes" if number < 10 else "no"))
     find_survey(url, "smoking", transport=recorder)
+    with suppress(SurveyError):
+        find_survey(url, "diet", transport=recorder)
     give_report(url, "smoking", REPORT, transport=recorder)
     client.survey_reports("smoking")
 
@@ -282,6 +304,10 @@ def ask_of_curator(client: CuratorClient) -> None:
     client.proposals()
     client.proposal(proposal)
     client.withdraw(proposal, "The study was put off")
+    with suppress(ConflictError):
+        client.withdraw(proposal)
+    with suppress(DatasetNotFoundError):
+        client.dataset("nhanes")
 
 
 def ask_of_budget(client: CuratorClient) -> None:
@@ -297,19 +323,33 @@ def ask_of_budget(client: CuratorClient) -> None:
     client.reservations()
     client.reservation(held.id)
     client.close_reservation(held)
+    with suppress(ReservationEndedError):
+        client.release("flchain", ["age"], reservation=held.id, epsilon=0.1, **ASKED)
+    with suppress(ReservationNotFoundError):
+        client.reservation("res_0")
+    with suppress(PermitNeededError):
+        client.release("flchain", ["age"], project="heart", epsilon=0.1, **ASKED)
+    with suppress(RequestInvalidError):
+        client.quote("flchain", CountsRequest([Axis("age", edges=[50, 101])], epsilon=0.5, delta=1e-6))
+    with suppress(UselessRequestError):
+        client.release("flchain", ["age"], where="age > 100", epsilon=0.1, **ASKED)
     job = client.submit_release("flchain", ["age"], where="age >= 60", epsilon=0.1, **ASKED)
     client.jobs()
     client.job(job)
     client.wait(job)
-    client.cancel(client.submit_release("flchain", ["age"], where="age >= 70", epsilon=0.1, **ASKED))
+    with suppress(JobEndedError):
+        client.cancel(job)
+    cancelled = client.cancel(client.submit_release("flchain", ["age"], where="age >= 70", epsilon=0.1, **ASKED))
+    with suppress(JobVoidedError):
+        client.wait(cancelled.id)
     Curators({"north": client}).plan("flchain", ["age", "sex"], epsilon=0.1, **ASKED).buy()
 
 
 def ask_of_kinds(client: CuratorClient) -> None:
-    """Ask for counts, marginals and a score."""
+    """Ask for powers of a column, counts, marginals and a score."""
+    client.release("flchain", [poly("age", 2), "sex"], **ASKED, epsilon=0.5)
     for request in (
         CountsRequest([["sex", Axis("age", edges=[50, 60, 70, 100])]], epsilon=0.5, delta=1e-6),
-        CountsRequest([["mgus", Axis("kappa", edges=[0, 1, 1.5, 2, 6])]], epsilon=0.5, delta=1e-6),
         MarginalsRequest([Tree(["age"]), Flat(["kappa"]), Moments(["age"])], epsilon=0.5, delta=1e-6),
         ScoreRequest(
             ["age"],
@@ -331,6 +371,8 @@ def ask_of_sessions(client: CuratorClient) -> None:
     with client.threshold_session("flchain", positives=1, epsilon=0.2) as session:
         session.above(4000, where="creatinine > 2")
         session.above(1000, where="age >= 60")
+        with suppress(SessionEndedError):
+            session.above(100, where="age >= 90")
     far = {"above the line": "kappa > 3 and age < 60", "creatinine": "creatinine > 2.5"}
     watch = client.watch_model("kappa of 2026", "flchain", far, threshold=2000, epsilon=0.1)
     watch.price(12)
