@@ -94,13 +94,26 @@ def recorded_client(session: str = "first_fit") -> CuratorClient:
     session : str
         The name of a notebook: ``"first_fit"``, ``"paper"`` or ``"one_call"``. Or ``"methods"``, which answers what the
         examples of docstrings ask.
+
+    Examples
+    --------
+    >>> client = recorded_client("one_call")
+    >>> fit = client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True)
+    >>> fit.coef_.round(2).tolist()
+    [0.02, -0.07, 1.05]
     """
     answers = Recorded(SESSIONS[session][0])
     return CuratorClient(ADDRESS, "a-token", key=curator_key(session), memory=None, max_attempts=1, transport=answers)
 
 
 def recorded_admin() -> CuratorAdmin:
-    """Return a privacy officer's side of the recorded curator of ``"methods"``."""
+    """Return a privacy officer's side of the recorded curator of ``"methods"``.
+
+    Examples
+    --------
+    >>> len(recorded_admin().list_keys())
+    1
+    """
     return CuratorAdmin(ADDRESS, "a-token", transport=Recorded(ADMINISTRATION))
 
 
