@@ -45,9 +45,12 @@ class Offer(Readable):
 
     Examples
     --------
-    >>> from analyst_client.kinds.gram.examples import QUOTE
-    >>> QUOTE.offers  # none of the stored releases holds these columns
-    ()
+    >>> from analyst_client.tutorial import recorded_client
+    >>> options = {"target": "kappa", "rows": "box", "epsilon": 0.1, "delta": 1e-6}
+    >>> quote = recorded_client("methods").quote("flchain", ["age", "sex"], **options)
+    >>> for offer in quote.offers:
+    ...     print(*offer.difference.split("; ")[:2])
+    it also holds the feature creatinine its rows were mapped by ball, not by box
     """
 
     release_id: Annotated[str, "release"]
