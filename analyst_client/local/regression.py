@@ -59,11 +59,11 @@ def linear_regression(reports: Reports, *, level: float = 0.95) -> EstimateTable
     --------
     >>> import random
     >>> from analyst_client.local import MomentSampler, Reports, linear_regression
-    >>> question = MomentSampler({"age": (0, 100), "weight": (0, 200)}, target="weight", epsilon=8)
-    >>> people, draw = [{"age": age, "weight": 60 + age / 2} for age in range(100)], random.Random(1).randrange
+    >>> question = MomentSampler({"age": (0, 100), "weight": (0, 200)}, target="weight", epsilon=4)
+    >>> people, draw = [{"age": age, "weight": 2 * age} for age in range(100)], random.Random(1).randrange
     >>> reports = Reports.collect(question, [question.report(person, draw) for person in people for _ in range(10)])
     >>> round(linear_regression(reports)["age"].value, 1)
-    0.8
+    2.0
     """
     question, n = reports.question, len(reports)
     if not isinstance(question, MomentSampler):
