@@ -193,6 +193,14 @@ class CuratorClient:
             When nobody typed the code in, the provider refused, or its token is for another curator.
         CuratorError
             See `analyst_client.errors`.
+
+        Examples
+        --------
+        >>> from analyst_client import CuratorClient
+        >>> CuratorClient.sign_in("http://curator.hospital.example")
+        Traceback (most recent call last):
+            ...
+        ValueError: http:// to curator.hospital.example would send the token in clear: use https://, or allow_http=True
         """
         credentials = sign_in(
             url,
@@ -217,6 +225,13 @@ class CuratorClient:
         """Return the caller's name and roles, and the time at which its token ends.
 
         A token that has less than 14 days left is warned of: `TokenExpiryWarning`.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("methods")
+        >>> client.whoami().name
+        'anna'
         """
         identity = Identity.read(self._session.ask("GET", "/v1/me").body)
         if identity.ends_soon:
@@ -240,24 +255,57 @@ class CuratorClient:
         self.close()
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> with recorded_client("methods") as client:  # closes it at the end of the block
+        ...     listed = client.datasets()
+        """
         self._transport.close()
 
     def datasets(self) -> tuple[Dataset, ...]:
-        """List the datasets that this token may see."""
+        """List the datasets that this token may see.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("methods")
+        >>> [dataset.name for dataset in client.datasets()]
+        ['flchain']
+        """
         listed = self._session.ask("GET", "/v1/datasets").body.each("datasets", Dataset.read)
         for dataset in listed:
             self._session.trust.note_population(dataset.name, dataset.population)
         return listed
 
     def dataset(self, name: str) -> Dataset:
-        """Return the public description of a dataset. Raise `DatasetNotFoundError` when it is not visible."""
+        """Return the public description of a dataset. Raise `DatasetNotFoundError` when it is not visible.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("methods")
+        >>> dataset = client.dataset("flchain")
+        >>> [column.name for column in dataset.columns]
+        ['age', 'sex', 'creatinine', 'lambda', 'kappa', 'mgus']
+        """
         dataset = Dataset.read(self._session.ask("GET", dataset_path(name), dataset=name).body)
         self._session.trust.note_population(dataset.name, dataset.population)
         return dataset
 
     def budget(self, name: str) -> Budget:
-        """Return the budget of a dataset's population, with the signed head of its ledger, checked."""
+        """Return the budget of a dataset's population, with the signed head of its ledger, checked.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("methods")
+        >>> budget = client.budget("flchain")
+        >>> budget.limit.epsilon, budget.share_spent
+        (3.0, 0.0)
+        """
         path = dataset_path(name) + "/budget"
         return self._session.accept_budget(self._session.ask("GET", path, dataset=name), name)
 
@@ -302,6 +350,14 @@ class CuratorClient:
             When the arguments contradict each other; nothing was sent.
         CuratorError
             See `analyst_client.errors`.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("methods")
+        >>> quote = client.quote("flchain", ["age", "sex", "creatinine"], target="kappa", epsilon=0.5, delta=1e-6)
+        >>> quote.affordable, round(quote.cost.share_of_budget, 4)
+        (True, 0.0367)
         """
         request, model = self._read(dataset, features, options)
         if robust:
@@ -558,6 +614,27 @@ class CuratorClient:
         CuratorError
             See `analyst_client.errors`. Its `idempotency_key` is the key that was sent: the same call with it
             fetches an answer that was charged but lost. A `LedgerError` carries the release itself.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("methods")
+        >>> release = client.release("flchain", ["age", "sex", "creatinine"], target="kappa", epsilon=0.5, delta=1e-6)
+        >>> release.term_names
+        ('(constant)', 'age', 'sex[M]', 'creatinine')
+
+        Each model of these columns is fitted from it at no further cost:
+
+        >>> from analyst_client import AdaSSP
+        >>> AdaSSP().fit(release, features=["age", "creatinine"]).coef_.round(3).tolist()
+        [0.016, 1.229]
+
+        A request of another kind has its options within:
+
+        >>> from analyst_client import Axis, CountsRequest
+        >>> tables = [["sex", Axis("age", edges=[50, 60, 70, 100])]]
+        >>> client.release("flchain", CountsRequest(tables, epsilon=0.5, delta=1e-6)).tables
+        (<Table sex × age: 2 × 3 cells, sd 8.058>,)
         """
         key = choose_key(idempotency_key)
         if robust and half_width is not None:
@@ -631,6 +708,15 @@ class CuratorClient:
             When the arguments contradict each other; nothing was sent.
         CuratorError
             As `release` raises it.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("methods")
+        >>> options = {"where": "age >= 60", "rows": "box", "epsilon": 0.1, "delta": 1e-6}
+        >>> job = client.submit_release("flchain", ["age"], target="kappa", **options)
+        >>> job.state
+        'running'
         """
         if robust:
             raise ValueError("robust=True is of several steps, and a job is one: ask with release(…)")
@@ -642,11 +728,28 @@ class CuratorClient:
             return self._purchasing.submit(dataset, request, key)
 
     def jobs(self) -> Listing[Held]:
-        """List your jobs that wait or run, the oldest first, with what each holds; `job` tells more of one."""
+        """List your jobs that wait or run, the oldest first, with what each holds; `job` tells more of one.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("methods")
+        >>> [held.dataset for held in client.jobs()]
+        ['flchain']
+        """
         return Listing("Jobs", self._session.ask("GET", "/v1/jobs").body.each("jobs", Held.read))
 
     def job(self, job: Job | Held | str) -> Job:
-        """Return a job as it is now; a job is given as itself or by its id."""
+        """Return a job as it is now; a job is given as itself or by its id.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("methods")
+        >>> waiting = client.jobs()[0]
+        >>> client.job(waiting).state
+        'running'
+        """
         return self._purchasing.refresh(job)[0]
 
     def wait(self, job: Job | Held | str, *, wait_s: float | None = None) -> Answer:
@@ -670,11 +773,30 @@ class CuratorClient:
             When it goes on after that time; it may be waited for again.
         JobVoidedError
             When it ended without a release: nothing was charged.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("methods")
+        >>> options = {"where": "age >= 60", "rows": "box", "epsilon": 0.1, "delta": 1e-6}
+        >>> job = client.submit_release("flchain", ["age"], target="kappa", **options)
+        >>> client.wait(job).term_names
+        ('(constant)', 'age')
         """
         return self._purchasing.wait(job, wait_s)
 
     def cancel(self, job: Job | Held | str) -> Job:
-        """Cancel a job, so that it is not charged. Raise `JobEndedError` when it was charged or had ended."""
+        """Cancel a job, so that it is not charged. Raise `JobEndedError` when it was charged or had ended.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("methods")
+        >>> options = {"where": "age >= 70", "rows": "box", "epsilon": 0.1, "delta": 1e-6}
+        >>> job = client.submit_release("flchain", ["age"], target="kappa", **options)
+        >>> client.cancel(job).state
+        'cancelled'
+        """
         return self._purchasing.cancel(job)
 
     @suggests_arguments
@@ -716,6 +838,14 @@ class CuratorClient:
             When the arguments contradict each other; nothing was sent.
         CuratorError
             See `analyst_client.errors`. Its `idempotency_key` is the key that was sent.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("methods")
+        >>> held = client.reserve("flchain", epsilon=0.2, delta=1e-6, expires_in_s=3600)
+        >>> held.state, round(held.remaining.epsilon, 3)
+        ('open', 0.2)
         """
         key = choose_key(idempotency_key)
         body = reservation_body(epsilon, delta, mu, rho, expires_in_s=expires_in_s, project=project)
@@ -744,6 +874,14 @@ class CuratorClient:
         -------
         SessionTerms
             Its `accuracy` says how far from its threshold a number must be.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("methods")
+        >>> terms = client.threshold_terms("flchain", positives=1, epsilon=0.2)
+        >>> round(terms.accuracy(questions=10))  # rows by which a number must be off its threshold
+        56
         """
         path, body = dataset_path(dataset) + "/sessions/quotes", session_body(positives, direction, epsilon, None)
         return SessionTerms.read(self._session.ask("POST", path, dataset=dataset, content=body).body)
@@ -786,6 +924,14 @@ class CuratorClient:
         ------
         CuratorError
             See `analyst_client.errors`. Its `idempotency_key` is the key that was sent.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("methods")
+        >>> with client.threshold_session("flchain", positives=1, epsilon=0.2) as session:
+        ...     session.above(4000, where="creatinine > 2"), session.above(1000, where="age >= 60")
+        (False, True)
         """
         key, path = choose_key(idempotency_key), dataset_path(dataset) + "/sessions"
         body = session_body(positives, direction, epsilon, project)
@@ -823,6 +969,15 @@ class CuratorClient:
             Where pages do not end.
         CuratorError
             See `analyst_client.errors`.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("methods")
+        >>> from analyst_client.local import estimate_shares
+        >>> reports = client.survey_reports("smoking")
+        >>> len(reports), [round(one.value, 2) for one in estimate_shares(reports)]
+        (31, [0.88, 0.12])
         """
         path, after = f"/v1/surveys/{path_segment(survey)}", ""
         found: list[dict[str, Any]] = []
@@ -871,12 +1026,31 @@ class CuratorClient:
         -------
         ModelWatch
             Its `price` states the cost of a number of versions, and its `run` watches the present version.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("methods")
+        >>> questions = {"above the line": "kappa > 3 and age < 60", "creatinine": "creatinine > 2.5"}
+        >>> watch = client.watch_model("kappa of 2026", "flchain", questions, threshold=2000, epsilon=0.1)
+        >>> watch.price(12)
+        '3.74% of the budget for each version (epsilon 0.1 alone), 44.91% for 12; 100.00% is left'
+        >>> watch.run()[0].answers
+        {'above the line': False, 'creatinine': False}
         """
         terms: dict[str, Any] = {"epsilon": epsilon, "direction": direction, "project": project}
         return ModelWatch(self, name, dataset, questions, threshold, **terms)
 
     def permits(self) -> tuple[Permit, ...]:
-        """List the permits under which this token may have releases charged, the newest first."""
+        """List the permits under which this token may have releases charged, the newest first.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("methods")
+        >>> client.permits()[0].datasets
+        ('flchain',)
+        """
         return self._session.ask("GET", "/v1/permits").body.each("permits", Permit.read)
 
     def ask_permit(
@@ -931,6 +1105,23 @@ class CuratorClient:
             When an argument is wrong; nothing was sent.
         CuratorError
             See `analyst_client.errors`.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("methods")
+        >>> proposal = client.ask_permit(
+        ...     "kidney",
+        ...     ["flchain"],
+        ...     people=["anna"],
+        ...     purpose="Kidney function and free light chains",
+        ...     legal_basis="Approved by the review board",
+        ...     expires_at="2035-12-31T23:59:59Z",
+        ...     limit={"epsilon": 1.0, "delta": 1e-6},
+        ...     reason="The study begins in January",
+        ... )
+        >>> proposal.state
+        'open'
         """
         texts: dict[str, str | datetime] = {"project": project, "purpose": purpose, "legal_basis": legal_basis}
         texts["expires_at"] = expires_at
@@ -941,7 +1132,15 @@ class CuratorClient:
         return Proposal.read(Fields(parse_json(read_text(answer))))
 
     def proposals(self) -> tuple[Proposal, ...]:
-        """List the caller's proposals with their decisions and reasons, the waiting ones first."""
+        """List the caller's proposals with their decisions and reasons, the waiting ones first.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("methods")
+        >>> [proposal.state for proposal in client.proposals()]
+        ['open']
+        """
         return self._session.ask("GET", "/v1/proposals").body.each("proposals", Proposal.read)
 
     def proposal(self, proposal: Proposal | str) -> Proposal:
@@ -956,6 +1155,14 @@ class CuratorClient:
         -------
         Proposal
             As it stands now.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("methods")
+        >>> listed = client.proposals()[0]
+        >>> client.proposal(listed).reason
+        'The study begins in January'
         """
         name = proposal.id if isinstance(proposal, Proposal) else proposal
         return Proposal.read(self._session.ask("GET", f"/v1/proposals/{path_segment(name)}").body)
@@ -981,6 +1188,14 @@ class CuratorClient:
             When it was decided before.
         CuratorError
             See `analyst_client.errors`.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("methods")
+        >>> proposal = client.proposals()[0]
+        >>> client.withdraw(proposal, "The study was put off").state
+        'withdrawn'
         """
         name = proposal.id if isinstance(proposal, Proposal) else proposal
         content, path = as_json({"reason": reason}), f"/v1/proposals/{path_segment(name)}/withdraw"
@@ -1067,6 +1282,18 @@ class CuratorClient:
             When public numbers show that each way would tell nothing; nothing was charged.
         CuratorError
             See `analyst_client.errors`; the same call goes on where an interruption ended it.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("one_call")
+        >>> fit = client.fit(
+        ...     ["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True, progress=False
+        ... )
+        >>> fit.coef_.round(3).tolist()
+        [0.018, -0.073, 1.052]
+        >>> fit.choice_.taken.name, round(fit.choice_.taken.cost.share_of_budget, 3)
+        ('a refinement, 12 steps', 0.134)
         """
         from analyst_client.fitting.buying import fit_model  # noqa: PLC0415 -- the import of the client stays quick
 
@@ -1163,6 +1390,17 @@ class CuratorClient:
         CuratorError
             See `analyst_client.errors`. Where the same call would fail again the rest of the price was given back. An
             interruption or a lost answer, `KeyboardInterrupt` among them, keeps it for the same call. A note says it.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("one_call")
+        >>> refinement = client.refine("flchain", ["age", "sex", "creatinine"], target="kappa", epsilon=1.0, delta=1e-6)
+        >>> len(refinement.releases)
+        13
+        >>> from analyst_client import RefinedRegression
+        >>> RefinedRegression().fit(refinement).coef_.round(3).tolist()
+        [0.018, -0.073, 1.052]
         """
         from analyst_client.refinement.progress import Progress  # noqa: PLC0415 -- the import of the client stays quick
 
@@ -1201,6 +1439,15 @@ class CuratorClient:
             that is.
         CuratorError
             When the curator would refuse a step.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("one_call")
+        >>> features = ["age", "sex", "creatinine"]
+        >>> quote = client.quote_refinement("flchain", features, target="kappa", epsilon=1.0, delta=1e-6)
+        >>> quote.affordable
+        True
         """
         from analyst_client.planning.refining import quote_refinement  # noqa: PLC0415 -- as `refine`
 
@@ -1235,6 +1482,15 @@ class CuratorClient:
             When public numbers show that no slope would be told; nothing was charged.
         CuratorError
             When the curator refuses the quote. Later errors are those of `RefinementJob.result`.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("one_call")
+        >>> features = ["age", "sex", "creatinine"]
+        >>> job = client.submit_refinement("flchain", features, target="kappa", epsilon=1.0, delta=1e-6)
+        >>> len(job.result().releases)
+        13
         """
         from analyst_client.refinement.background import RefinementJob  # noqa: PLC0415 -- as `refine`
 
@@ -1260,16 +1516,42 @@ class CuratorClient:
         return Refining.read(cast("Any", buyer), declared, cast("ReleaseRequest", request), **own, family=family)
 
     def reservations(self) -> Listing[Held]:
-        """List your reservations that are open, the oldest first; `close_reservation` gives one back."""
+        """List your reservations that are open, the oldest first; `close_reservation` gives one back.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("methods")
+        >>> [held.dataset for held in client.reservations()]
+        ['flchain']
+        """
         listed = self._session.ask("GET", "/v1/reservations").body.each("reservations", Held.read)
         return Listing("Reservations", listed)
 
     def reservation(self, reservation_id: str) -> Reservation:
-        """Return a reservation as it is now. Raise `ReservationNotFoundError` when there is none of this analyst."""
+        """Return a reservation as it is now. Raise `ReservationNotFoundError` when there is none of this analyst.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("methods")
+        >>> held = client.reservations()[0]
+        >>> client.reservation(held.id).state
+        'open'
+        """
         return self._session.accept_reservation(self._session.ask("GET", reservation_path(reservation_id)))
 
     def close_reservation(self, reservation: Reservation | Held | str) -> Reservation:
-        """Close a reservation, given as itself, as a line of `reservations` or by its id: the rest goes back."""
+        """Close a reservation, given as itself, as a line of `reservations` or by its id: the rest goes back.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("methods")
+        >>> held = client.reservations()[0]
+        >>> client.close_reservation(held).state
+        'closed'
+        """
         reservation_id = reservation if isinstance(reservation, str) else reservation.id
         try:
             return self._session.accept_reservation(self._session.ask("DELETE", reservation_path(reservation_id)))
@@ -1280,7 +1562,15 @@ class CuratorClient:
             raise
 
     def releases(self, dataset: str) -> tuple[ReleaseSummary, ...]:
-        """List the stored releases of a dataset; reading them is free. Raise `ServiceError` when pages do not end."""
+        """List the stored releases of a dataset; reading them is free. Raise `ServiceError` when pages do not end.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("methods")
+        >>> [(summary.kind, round(summary.cost.epsilon, 2)) for summary in client.releases("flchain")]
+        [('score', 0.06), ('gram', 0.49)]
+        """
         found: list[ReleaseSummary] = []
         params: dict[str, str] = {}
         while True:
@@ -1295,7 +1585,16 @@ class CuratorClient:
             params = {"after": after}
 
     def fetch_release(self, release_id: str) -> Answer:
-        """Return a stored release of any kind by its id, byte for byte as it was published, and checked."""
+        """Return a stored release of any kind by its id, byte for byte as it was published, and checked.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("methods")
+        >>> newest = client.releases("flchain")[-1]
+        >>> client.fetch_release(newest.id).term_names
+        ('(constant)', 'age', 'sex[M]', 'creatinine')
+        """
         return self._session.fetch_release(release_id)
 
     def evidence(self, release_id: str, path: str | os.PathLike[str]) -> None:
@@ -1317,6 +1616,19 @@ class CuratorClient:
             When something else than an archive was answered.
         CuratorError
             See `analyst_client.errors`.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("methods")
+        >>> import tempfile, zipfile
+        >>> from pathlib import Path
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "evidence.zip"
+        ...     client.evidence(client.releases("flchain")[-1].id, path)
+        ...     names = zipfile.ZipFile(path).namelist()
+        >>> sorted(Path(name).name for name in names)[:5]
+        ['SHA256SUMS', 'answer.json', 'check.html', 'dp-deployment.json', 'keys.json']
         """
         save_evidence(self._transport, f"/v1/releases/{path_segment(release_id)}", path)
 

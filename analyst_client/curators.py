@@ -81,7 +81,15 @@ class Curators:
         self.close()
 
     def close(self) -> None:
-        """Close every client."""
+        """Close every client.
+
+        Examples
+        --------
+        >>> from analyst_client import Curators
+        >>> from analyst_client.tutorial import recorded_client
+        >>> with Curators({"north": recorded_client("methods")}) as curators:  # closes them at the end of the block
+        ...     budgets = {name: client.budget("flchain") for name, client in curators.clients.items()}
+        """
         with ExitStack() as stack:
             for client in self.clients.values():
                 stack.callback(client.close)
@@ -133,6 +141,19 @@ class Curators:
             When a name is not that of a curator, or the arguments contradict each other; nothing was sent.
         CuratorError
             When a curator refuses a quote, and fewer than `at_least` are left. Its note names the curator.
+
+        Examples
+        --------
+        >>> from analyst_client import Curators
+        >>> from analyst_client.tutorial import recorded_client
+        >>> with Curators({"north": recorded_client("methods"), "south": recorded_client("methods")}) as curators:
+        ...     options = {"target": "kappa", "rows": "box", "epsilon": 0.1, "delta": 1e-6}
+        ...     plan = curators.plan("flchain", ["age", "sex"], **options)
+        ...     bought = plan.buy()
+        >>> plan
+        <PurchasePlan north: 0.2% of the budget, south: 0.2% of the budget>
+        >>> list(bought), bought.failed
+        (['north', 'south'], {})
         """
         datasets = self._datasets(dataset, each)
         whole = features if isinstance(features, str | Model | Request) else tuple(features)
@@ -391,6 +412,18 @@ class Purchased(dict[str, Bought]):
         By the curator's name.
     failed : dict of str to CuratorError
         Of each curator that failed, by your name for it, the error.
+
+    Examples
+    --------
+    >>> from analyst_client import AdaSSP, Curators
+    >>> from analyst_client.tutorial import recorded_client
+    >>> curators = Curators({"north": recorded_client("methods")})
+    >>> options = {"target": "kappa", "rows": "box", "epsilon": 0.1, "delta": 1e-6}
+    >>> bought = curators.plan("flchain", ["age", "sex"], **options).buy()
+    >>> bought.failed
+    {}
+    >>> AdaSSP().fit(bought).term_names_.tolist()
+    ['age', 'sex[M]']
     """
 
     def __init__(self, releases: Mapping[str, Bought], failed: Mapping[str, CuratorError]) -> None:
@@ -416,6 +449,18 @@ class PurchasePlan(Generic[Bought]):
         By the curator's name.
     failed : dict of str to CuratorError
         Of each curator that gave no quote, by your name for it, the error.
+
+    Examples
+    --------
+    >>> from analyst_client import Curators
+    >>> from analyst_client.tutorial import recorded_client
+    >>> curators = Curators({"north": recorded_client("methods")})
+    >>> options = {"target": "kappa", "rows": "box", "epsilon": 0.1, "delta": 1e-6}
+    >>> plan = curators.plan("flchain", ["age", "sex"], **options)
+    >>> plan.is_affordable, round(plan.quotes["north"].cost.share_of_budget, 4)
+    (True, 0.0018)
+    >>> plan.buy()["north"].term_names
+    ('(constant)', 'age', 'sex[M]')
     """
 
     def __init__(

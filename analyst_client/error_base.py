@@ -19,6 +19,16 @@ class CuratorError(Exception):
         The curator's name for the request; quote it when asking for help.
     idempotency_key : str, optional
         Key of the charging request. The same call with the same key is never charged twice.
+
+    Examples
+    --------
+    >>> from analyst_client import CuratorError
+    >>> from analyst_client.tutorial import recorded_client
+    >>> try:
+    ...     recorded_client("methods").dataset("nhanes")
+    ... except CuratorError as error:
+    ...     print(error.slug, error.status)
+    dataset-not-found 404
     """
 
     def __init__(
@@ -38,4 +48,11 @@ class CuratorError(Exception):
 
 
 class ServiceError(CuratorError):
-    """The curator failed or its answer is malformed; quote `request_id`."""
+    """The curator failed or its answer is malformed; quote `request_id`.
+
+    Examples
+    --------
+    >>> from analyst_client.errors import CuratorError, ServiceError
+    >>> issubclass(ServiceError, CuratorError)
+    True
+    """

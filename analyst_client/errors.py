@@ -104,11 +104,29 @@ __all__ = [
 
 
 class AuthenticationError(CuratorError):
-    """The token is missing, wrong or out of date; renew it."""
+    """The token is missing, wrong or out of date; renew it.
+
+    Examples
+    --------
+    >>> from analyst_client.errors import CuratorError, AuthenticationError
+    >>> issubclass(AuthenticationError, CuratorError)  # one except clause takes both
+    True
+    """
 
 
 class PermissionDeniedError(CuratorError):
-    """The token may not do this; `needed_role` (tuple of str) says which roles may."""
+    """The token may not do this; `needed_role` (tuple of str) says which roles may.
+
+    Examples
+    --------
+    >>> from analyst_client.errors import PermissionDeniedError
+    >>> from analyst_client.tutorial import recorded_admin
+    >>> try:
+    ...     recorded_admin().create_token("joe", ["analyst"])
+    ... except PermissionDeniedError as error:
+    ...     print(error.needed_role)
+    ('operator',)
+    """
 
     def __init__(self, message: str = "", *, needed_role: tuple[str, ...] = (), **answer: Any) -> None:
         super().__init__(message, **answer)
@@ -116,7 +134,20 @@ class PermissionDeniedError(CuratorError):
 
 
 class PermitNeededError(CuratorError):
-    """No permit lets this token use the dataset so; `projects` (tuple of str) are those that may be named."""
+    """No permit lets this token use the dataset so; `projects` (tuple of str) are those that may be named.
+
+    Examples
+    --------
+    >>> from analyst_client.errors import PermitNeededError
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> options = {"target": "kappa", "rows": "box", "epsilon": 0.1, "delta": 1e-6}
+    >>> try:
+    ...     client.release("flchain", ["age"], project="heart", **options)
+    ... except PermitNeededError as error:
+    ...     print(error.projects)
+    ()
+    """
 
     def __init__(self, message: str = "", *, projects: tuple[str, ...] = (), **answer: Any) -> None:
         super().__init__(message, **answer)
@@ -124,23 +155,79 @@ class PermitNeededError(CuratorError):
 
 
 class PermitExpiredError(CuratorError):
-    """The permit has ended: nothing is charged under it any more, and what was released can be read."""
+    """The permit has ended: nothing is charged under it any more, and what was released can be read.
+
+    Examples
+    --------
+    >>> from analyst_client.errors import CuratorError, PermitExpiredError
+    >>> issubclass(PermitExpiredError, CuratorError)  # one except clause takes both
+    True
+    """
 
 
 class DatasetNotFoundError(CuratorError):
-    """There is no such dataset, or this token may not see it: the curator does not tell which."""
+    """There is no such dataset, or this token may not see it: the curator does not tell which.
+
+    Examples
+    --------
+    >>> from analyst_client.errors import DatasetNotFoundError
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> try:
+    ...     client.dataset("nhanes")
+    ... except DatasetNotFoundError as error:
+    ...     print(error)
+    There is no such dataset: There is no dataset of this name among those that you were granted.
+    """
 
 
 class ReservationNotFoundError(CuratorError):
-    """There is no such reservation, or it is another analyst's: the curator does not tell which."""
+    """There is no such reservation, or it is another analyst's: the curator does not tell which.
+
+    Examples
+    --------
+    >>> from analyst_client.errors import ReservationNotFoundError
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> try:
+    ...     client.reservation("res_0")
+    ... except ReservationNotFoundError as error:
+    ...     print(error)
+    There is no such reservation: There is no reservation of this id among yours for this population.
+    """
 
 
 class SessionNotFoundError(CuratorError):
-    """There is no such threshold session, or it is another analyst's: the curator does not tell which."""
+    """There is no such threshold session, or it is another analyst's: the curator does not tell which.
+
+    Examples
+    --------
+    >>> from analyst_client.errors import SessionNotFoundError
+    >>> from analyst_client.tutorial import recorded_admin
+    >>> try:
+    ...     recorded_admin().close_session("ses_0")
+    ... except SessionNotFoundError as error:
+    ...     print(error)
+    There is no such session: There is no session of this id among those that you may see.
+    """
 
 
 class ConflictError(CuratorError):
-    """The request does not fit what holds now: it was decided, changed or ended before; `slug` (str) says which."""
+    """The request does not fit what holds now: it was decided, changed or ended before; `slug` (str) says which.
+
+    Examples
+    --------
+    >>> from analyst_client.errors import ConflictError
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> proposal = client.proposals()[0]
+    >>> withdrawn = client.withdraw(proposal, "The study was put off")
+    >>> try:
+    ...     client.withdraw(proposal)
+    ... except ConflictError as error:
+    ...     print(error.slug)
+    proposal-decided
+    """
 
 
 class RequestFault(NamedTuple):
@@ -152,6 +239,19 @@ class RequestFault(NamedTuple):
         JSON pointer into the request body, such as ``"/price/epsilon"``.
     detail : str
         Description of the fault.
+
+    Examples
+    --------
+    >>> from analyst_client.errors import RequestInvalidError
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> from analyst_client import Axis, CountsRequest
+    >>> request = CountsRequest([Axis("age", edges=[50, 101])], epsilon=0.5, delta=1e-6)
+    >>> try:
+    ...     client.quote("flchain", request)
+    ... except RequestInvalidError as error:
+    ...     print(error.errors[0].pointer)
+    /tables/0/axes/0
     """
 
     pointer: str
@@ -159,7 +259,21 @@ class RequestFault(NamedTuple):
 
 
 class RequestInvalidError(CuratorError):
-    """The curator refused the request; `errors` (tuple of RequestFault) says where and why."""
+    """The curator refused the request; `errors` (tuple of RequestFault) says where and why.
+
+    Examples
+    --------
+    >>> from analyst_client import RequestInvalidError
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> from analyst_client import Axis, CountsRequest
+    >>> request = CountsRequest([Axis("age", edges=[50, 101])], epsilon=0.5, delta=1e-6)
+    >>> try:
+    ...     client.quote("flchain", request)
+    ... except RequestInvalidError as error:
+    ...     print(error.errors[0].detail)
+    edges must be within the declared bounds, 50 to 100
+    """
 
     def __init__(self, message: str = "", *, errors: tuple[RequestFault, ...] = (), **answer: Any) -> None:
         super().__init__(message, **answer)
@@ -175,6 +289,17 @@ class BudgetExceededError(CuratorError):
         Cost of the request, and rest of the budget.
     largest : Amount or None
         Largest cost that would pass now; None when none would.
+
+    Examples
+    --------
+    >>> from analyst_client import BudgetExceededError
+    >>> from analyst_client.tutorial import REQUEST, recorded_client
+    >>> client = recorded_client()
+    >>> try:
+    ...     client.release("flchain", **REQUEST, epsilon=5.0)
+    ... except BudgetExceededError as error:
+    ...     print(round(error.largest.epsilon, 2))
+    2.77
     """
 
     def __init__(
@@ -193,27 +318,97 @@ class BudgetExceededError(CuratorError):
 
 
 class ReservationEndedError(CuratorError):
-    """The reservation is closed or its time is over: what was left of it is back in the budget."""
+    """The reservation is closed or its time is over: what was left of it is back in the budget.
+
+    Examples
+    --------
+    >>> from analyst_client.errors import ReservationEndedError
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> options = {"target": "kappa", "rows": "box", "epsilon": 0.1, "delta": 1e-6}
+    >>> held = client.reservations()[0]
+    >>> closed = client.close_reservation(held)
+    >>> try:
+    ...     client.release("flchain", ["age"], reservation=held.id, **options)
+    ... except ReservationEndedError as error:
+    ...     print(error.slug)
+    reservation-ended
+    """
 
 
 class SessionEndedError(CuratorError):
-    """The threshold session answers no more questions; nothing of its price returns."""
+    """The threshold session answers no more questions; nothing of its price returns.
+
+    Examples
+    --------
+    >>> from analyst_client.errors import SessionEndedError
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> session = client.threshold_session("flchain", positives=1, epsilon=0.2)
+    >>> session.above(1000, where="age >= 60")  # yes, and it was opened for one
+    True
+    >>> try:
+    ...     session.above(100, where="age >= 90")
+    ... except SessionEndedError as error:
+    ...     print(error.slug)
+    session-ended
+    """
 
 
 class SurveyError(CuratorError):
-    """There is no such survey, it has ended, or it does not take the report: its message says which."""
+    """There is no such survey, it has ended, or it does not take the report: its message says which.
+
+    Examples
+    --------
+    >>> from analyst_client.errors import SurveyError
+    >>> from analyst_client.local import find_survey
+    >>> from analyst_client.tutorial import ADDRESS, METHODS, Recorded
+    >>> try:
+    ...     find_survey(ADDRESS, "diet", transport=Recorded(METHODS))
+    ... except SurveyError as error:
+    ...     print(error)
+    There is no such survey: 'diet' is no survey of this curator.
+    """
 
 
 class AnswerSpaceError(CuratorError):
-    """The curator stores no more answers of this population for this analyst; what is stored can be read."""
+    """The curator stores no more answers of this population for this analyst; what is stored can be read.
+
+    Examples
+    --------
+    >>> from analyst_client.errors import CuratorError, AnswerSpaceError
+    >>> issubclass(AnswerSpaceError, CuratorError)  # one except clause takes both
+    True
+    """
 
 
 class DatasetClosedError(CuratorError):
-    """The dataset takes no more requests; its stored releases can still be read."""
+    """The dataset takes no more requests; its stored releases can still be read.
+
+    Examples
+    --------
+    >>> from analyst_client.errors import CuratorError, DatasetClosedError
+    >>> issubclass(DatasetClosedError, CuratorError)  # one except clause takes both
+    True
+    """
 
 
 class JobError(CuratorError):
-    """A job did not go as asked; `job` (Job or None) is how it was last seen."""
+    """A job did not go as asked; `job` (Job or None) is how it was last seen.
+
+    Examples
+    --------
+    >>> from analyst_client.errors import JobError
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> options = {"target": "kappa", "rows": "box", "epsilon": 0.1, "delta": 1e-6}
+    >>> job = client.submit_release("flchain", ["age"], where="age >= 60", **options)
+    >>> try:
+    ...     client.wait(job, wait_s=0)
+    ... except JobError as error:
+    ...     print(error.job.state)
+    running
+    """
 
     def __init__(self, message: str = "", *, job: Job | None = None, **answer: Any) -> None:
         super().__init__(message, **answer)
@@ -221,18 +416,61 @@ class JobError(CuratorError):
 
 
 class JobRunningError(JobError):
-    """The job was still running when the time to wait was over; `job` (Job) can be waited for again."""
+    """The job was still running when the time to wait was over; `job` (Job) can be waited for again.
+
+    Examples
+    --------
+    >>> from analyst_client.errors import JobRunningError
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> options = {"target": "kappa", "rows": "box", "epsilon": 0.1, "delta": 1e-6}
+    >>> job = client.submit_release("flchain", ["age"], where="age >= 60", **options)
+    >>> try:
+    ...     client.wait(job, wait_s=0)
+    ... except JobRunningError as error:
+    ...     print(error.job.state)
+    running
+    """
 
 
 class JobVoidedError(JobError):
     """The job ended without a release, voided or cancelled, and nothing was charged; `job` (Job) says why.
 
     The same call with the same `idempotency_key` may be repeated.
+
+    Examples
+    --------
+    >>> from analyst_client.errors import JobVoidedError
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> options = {"target": "kappa", "rows": "box", "epsilon": 0.1, "delta": 1e-6}
+    >>> job = client.submit_release("flchain", ["age"], where="age >= 70", **options)
+    >>> cancelled = client.cancel(job)
+    >>> try:
+    ...     client.wait(cancelled.id)
+    ... except JobVoidedError as error:
+    ...     print(error.job.state)
+    cancelled
     """
 
 
 class JobEndedError(JobError):
-    """The job was charged or had ended before: it cannot be cancelled any more."""
+    """The job was charged or had ended before: it cannot be cancelled any more.
+
+    Examples
+    --------
+    >>> from analyst_client.errors import JobEndedError
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> options = {"target": "kappa", "rows": "box", "epsilon": 0.1, "delta": 1e-6}
+    >>> job = client.submit_release("flchain", ["age"], where="age >= 60", **options)
+    >>> release = client.wait(job)
+    >>> try:
+    ...     client.cancel(job)
+    ... except JobEndedError as error:
+    ...     print(error.job.state)
+    done
+    """
 
 
 class ServiceUnavailableError(CuratorError):
@@ -242,6 +480,12 @@ class ServiceUnavailableError(CuratorError):
     ----------
     job : str or None
         Id of the job that already works on the same request.
+
+    Examples
+    --------
+    >>> from analyst_client.errors import CuratorError, ServiceUnavailableError
+    >>> issubclass(ServiceUnavailableError, CuratorError)  # one except clause takes both
+    True
     """
 
     def __init__(self, message: str = "", *, job: str | None = None, **answer: Any) -> None:
@@ -253,6 +497,12 @@ class LedgerSealedError(ServiceUnavailableError):
     """The curator found that its own ledger does not verify, and releases nothing until an admin reconciles it.
 
     Nothing was charged. Asking again at once does not help.
+
+    Examples
+    --------
+    >>> from analyst_client.errors import ServiceUnavailableError, LedgerSealedError
+    >>> issubclass(LedgerSealedError, ServiceUnavailableError)  # one except clause takes both
+    True
     """
 
 
@@ -264,6 +514,12 @@ class LedgerError(CuratorError):
     release : Release or None
     reservation : Reservation or None
         Answer that came with it, if any: it may have been charged, so it is not lost.
+
+    Examples
+    --------
+    >>> from analyst_client.errors import LedgerError, LedgerForkedError
+    >>> issubclass(LedgerForkedError, LedgerError)  # one except clause takes both
+    True
     """
 
     release: Answer | None = None
@@ -281,6 +537,18 @@ class LedgerForkedError(LedgerError):
     remembered, received : LedgerPosition or None
         Position that was seen before, and the one that contradicts it; a `Checkpoint`, with its signature, where the
         whole is known.
+
+    Examples
+    --------
+    >>> from analyst_client.errors import LedgerForkedError
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> stored = client.fetch_release(client.releases("flchain")[-1].id)
+    >>> try:
+    ...     client.budget("flchain")  # the recording answers with what it was before
+    ... except LedgerForkedError as error:
+    ...     print(error.received.sequence, error.remembered.sequence)
+    3 8
     """
 
     def __init__(
@@ -297,7 +565,14 @@ class LedgerForkedError(LedgerError):
 
 
 class ReceiptInvalidError(LedgerError):
-    """A receipt or a checkpoint does not hold; `reasons` (tuple of str) says what is wrong."""
+    """A receipt or a checkpoint does not hold; `reasons` (tuple of str) says what is wrong.
+
+    Examples
+    --------
+    >>> from analyst_client.errors import LedgerError, ReceiptInvalidError
+    >>> issubclass(ReceiptInvalidError, LedgerError)
+    True
+    """
 
     def __init__(self, message: str = "", *, reasons: tuple[str, ...] = (), **answer: Any) -> None:
         super().__init__(message or "; ".join(reasons), **answer)
@@ -305,7 +580,21 @@ class ReceiptInvalidError(LedgerError):
 
 
 class KeyUntrustedError(LedgerError):
-    """The ledger is signed by the key `key_id` (str), which is not trusted and which no trusted key endorsed."""
+    """The ledger is signed by the key `key_id` (str), which is not trusted and which no trusted key endorsed.
+
+    Examples
+    --------
+    >>> from analyst_client.errors import KeyUntrustedError
+    >>> from analyst_client import CuratorClient
+    >>> from analyst_client.tutorial import ADDRESS, METHODS, Recorded, curator_key
+    >>> other = curator_key("paper")
+    >>> client = CuratorClient(ADDRESS, "a-token", key=other, memory=None, transport=Recorded(METHODS))
+    >>> try:
+    ...     client.budget("flchain")
+    ... except KeyUntrustedError as error:
+    ...     print(error.key_id[:4])
+    key_
+    """
 
     def __init__(self, message: str = "", *, key_id: str | None = None, **answer: Any) -> None:
         super().__init__(message, **answer)
@@ -313,7 +602,22 @@ class KeyUntrustedError(LedgerError):
 
 
 class LedgerMemoryError(LedgerError):
-    """The file of what was seen of the ledger, `path` (Path), cannot be read, written or understood."""
+    """The file of what was seen of the ledger, `path` (Path), cannot be read, written or understood.
+
+    Examples
+    --------
+    >>> from analyst_client.errors import LedgerMemoryError
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from analyst_client import CuratorClient
+    >>> path = Path(tempfile.mkdtemp()) / "memory.json"
+    >>> written = path.write_text("no memory")
+    >>> try:
+    ...     client = CuratorClient("https://curator.example", "a-token", memory=path)
+    ... except LedgerMemoryError as error:
+    ...     print(error.path.name)
+    memory.json
+    """
 
     def __init__(self, message: str = "", *, path: Path | None = None, **answer: Any) -> None:
         super().__init__(message, **answer)
@@ -324,6 +628,17 @@ class TransportError(CuratorError):
     """No answer of the curator arrived, or one that a proxy or a cache on the way gave by itself.
 
     A charging request may have been charged: ask again with the same `idempotency_key`.
+
+    Examples
+    --------
+    >>> from analyst_client import TransportError
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> try:
+    ...     client.dataset("never recorded")
+    ... except TransportError as error:
+    ...     print(error)
+    no answer from curator.example after 1 attempt(s) (ConnectError: only what was recorded can be asked here)
     """
 
 
@@ -334,6 +649,19 @@ class UselessRequestError(CuratorError, ValueError):
     ----------
     reasons : tuple of str
         Each names a rule and a way out. ``even_so=True`` asks all the same.
+
+    Examples
+    --------
+    >>> from analyst_client import UselessRequestError
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> options = {"target": "kappa", "rows": "box", "epsilon": 0.1, "delta": 1e-6}
+    >>> try:
+    ...     client.release("flchain", ["age"], where="age > 100", **options)
+    ... except UselessRequestError as error:
+    ...     print(error)
+    the answer would tell nothing, so nothing was charged; even_so=True asks for it:
+      - where, age > 100.0, is true of no row within age from 50 to 100
     """
 
     def __init__(self, reasons: tuple[str, ...] = (), **answer: Any) -> None:
@@ -359,6 +687,20 @@ class LocalBudgetError(CuratorError):
     ----------
     requested, remaining : Fraction
         Cost of the report, and rest of the limit.
+
+    Examples
+    --------
+    >>> from analyst_client.errors import LocalBudgetError
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from analyst_client.local import Participant, RandomizedResponse
+    >>> person = Participant(Path(tempfile.mkdtemp()) / "my-privacy.json", limit=1)
+    >>> question = RandomizedResponse({"smoker": ["no", "yes"]}, epsilon=2)
+    >>> try:
+    ...     person.answer(question, "yes")
+    ... except LocalBudgetError as error:
+    ...     print(error.requested, error.remaining)
+    2 1
     """
 
     def __init__(
@@ -375,7 +717,22 @@ class LocalBudgetError(CuratorError):
 
 
 class ParticipantFileError(CuratorError):
-    """The file of a person's own reports, `path` (Path), cannot be read, written or understood; no report left."""
+    """The file of a person's own reports, `path` (Path), cannot be read, written or understood; no report left.
+
+    Examples
+    --------
+    >>> from analyst_client.errors import ParticipantFileError
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from analyst_client.local import Participant
+    >>> path = Path(tempfile.mkdtemp()) / "my-privacy.json"
+    >>> written = path.write_text("no account")
+    >>> try:
+    ...     Participant(path, limit=1)
+    ... except ParticipantFileError as error:
+    ...     print(error.path.name)
+    my-privacy.json
+    """
 
     def __init__(self, message: str = "", *, path: Path | None = None, **answer: Any) -> None:
         super().__init__(message, **answer)
@@ -383,7 +740,19 @@ class ParticipantFileError(CuratorError):
 
 
 class ReportInvalidError(CuratorError):
-    """A line is no report of the question; `line` (int) is its number, from 1, and no content of it is shown."""
+    """A line is no report of the question; `line` (int) is its number, from 1, and no content of it is shown.
+
+    Examples
+    --------
+    >>> from analyst_client.errors import ReportInvalidError
+    >>> from analyst_client.local import RandomizedResponse, Reports
+    >>> question = RandomizedResponse({"smoker": ["no", "yes"]}, epsilon=1)
+    >>> try:
+    ...     Reports.collect(question, ["{}"])
+    ... except ReportInvalidError as error:
+    ...     print(error)
+    line 1 is no report of this question: it is no JSON object with question, token and answer
+    """
 
     def __init__(self, message: str = "", *, line: int = 0, **answer: Any) -> None:
         super().__init__(message, **answer)
@@ -391,19 +760,63 @@ class ReportInvalidError(CuratorError):
 
 
 class EstimationError(CuratorError):
-    """The released statistics do not determine the fit."""
+    """The released statistics do not determine the fit.
+
+    Examples
+    --------
+    >>> from analyst_client import EstimationError
+    >>> from analyst_client import OLS, Release
+    >>> release = Release.from_arrays([[300.0, 0.0], [0.0, -2.0]], [[150.0], [6.0]], features=["age"], noise=3.0)
+    >>> try:
+    ...     OLS().fit(release)
+    ... except EstimationError as error:
+    ...     print(str(error).partition(":")[0])
+    the noisy XᵀX is not positive definite (smallest eigenvalue -2)
+    """
 
 
 class EstimationWarning(UserWarning):
-    """A fit was made of statistics that hardly determine it."""
+    """A fit was made of statistics that hardly determine it.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from analyst_client import OLS, EstimationWarning, Release
+    >>> north = Release.from_arrays([[300.0, 0.0], [0.0, 90.0]], [150.0, 27.0], 90.0, features=["age"], noise=2.0)
+    >>> south = Release.from_arrays([[400.0, 0.0], [0.0, 110.0]], [180.0, 55.0], 120.0, features=["age"], noise=2.0)
+    >>> with warnings.catch_warnings(record=True, action="always") as caught:
+    ...     fit = OLS().fit([north, south])
+    >>> [str(one.message).partition(" (")[0] for one in caught if one.category is EstimationWarning]
+    ['the releases do not tell of the same coefficients']
+    """
 
 
 class BoundsWarning(UserWarning):
-    """Values outside of a column's public bounds were clipped in a prediction, as the curator clips."""
+    """Values outside of a column's public bounds were clipped in a prediction, as the curator clips.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from analyst_client import AdaSSP
+    >>> from analyst_client.errors import BoundsWarning
+    >>> from analyst_client.tutorial import exact_release
+    >>> fit = AdaSSP().fit(exact_release(), features=["age"])
+    >>> with warnings.catch_warnings(record=True, action="always") as caught:
+    ...     predicted = fit.predict([[130.0]])
+    >>> [str(one.message)[:45] for one in caught if one.category is BoundsWarning]
+    ["1 of 1 values of 'age' outside of 50 to 100: "]
+    """
 
 
 class TokenExpiryWarning(UserWarning):
-    """The token ends within 14 days: ask for another one, or rotate it, while it holds."""
+    """The token ends within 14 days: ask for another one, or rotate it, while it holds.
+
+    Examples
+    --------
+    >>> from analyst_client.errors import TokenExpiryWarning
+    >>> issubclass(TokenExpiryWarning, UserWarning)
+    True
+    """
 
 
 class LedgerRestoredWarning(UserWarning):
@@ -417,6 +830,12 @@ class LedgerRestoredWarning(UserWarning):
     release : Release or None
     reservation : Reservation or None
         Answer that came with it, for those who turn warnings into errors.
+
+    Examples
+    --------
+    >>> from analyst_client.errors import LedgerRestoredWarning
+    >>> issubclass(LedgerRestoredWarning, UserWarning)
+    True
     """
 
     release: Answer | None = None

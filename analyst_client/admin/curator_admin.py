@@ -55,6 +55,14 @@ class CuratorAdmin(Acts):
     >>> from analyst_client import CuratorAdmin
     >>> CuratorAdmin("http://127.0.0.1:8000", "a-token")
     CuratorAdmin('http://127.0.0.1:8000')
+    >>> from analyst_client.tutorial import recorded_admin
+    >>> admin = recorded_admin()
+    >>> [account.population for account in admin.list_populations()]
+    ['olmsted']
+    >>> from analyst_client.local import RandomizedResponse, survey_terms
+    >>> question = RandomizedResponse({"smoker": ["no", "yes"]}, epsilon=1, study="smoking 2026")
+    >>> admin.open_survey(survey_terms("smoking", question, reports_max=500, participants="anyone")).is_open
+    True
     """
 
     def __init__(
@@ -114,6 +122,14 @@ class CuratorAdmin(Acts):
             When nobody typed the code in, the provider refused, or its token is for another curator.
         CuratorError
             See `analyst_client.errors`.
+
+        Examples
+        --------
+        >>> from analyst_client import CuratorAdmin
+        >>> CuratorAdmin.sign_in("http://curator.hospital.example")
+        Traceback (most recent call last):
+            ...
+        ValueError: http:// to curator.hospital.example would send the token in clear: use https://, or allow_http=True
         """
         carried: dict[str, Any] = {"timeout_s": timeout_s, "transport": transport, "allow_http": allow_http}
         place = find_place(url, "default", allow_http) if keep else None
@@ -237,6 +253,13 @@ class CuratorAdmin(Acts):
         -------
         Listing
             Of `Spent`, by population and group.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_admin
+        >>> admin = recorded_admin()
+        >>> [(spent.population, spent.charges) for spent in admin.list_spending(by=["analyst"])]
+        [('olmsted', 10)]
         """
         asked = {"by": ",".join(by)} | ({} if population is None else {"population": population})
         return self._list("Spending", "/v1/admin/spending", "spending", lambda one: Spent.read(one, by), **asked)
@@ -257,6 +280,13 @@ class CuratorAdmin(Acts):
         -------
         tuple of dict
             Entries in their order.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_admin
+        >>> admin = recorded_admin()
+        >>> [entry["kind"] for entry in admin.list_entries("olmsted", limit=3)]
+        ['open', 'dataset', 'permit']
         """
         return self._page(f"/v1/ledger/{segment(population)}", after, limit)
 
@@ -291,6 +321,13 @@ class CuratorAdmin(Acts):
         -------
         tuple of dict
             Entries in their order.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_admin
+        >>> admin = recorded_admin()
+        >>> [entry["kind"] for entry in admin.list_register(limit=3)]
+        ['open', 'principal', 'token']
         """
         return self._page("/v1/admin/register", after, limit)
 
@@ -337,6 +374,14 @@ class CuratorAdmin(Acts):
         ------
         ServiceError
             When something else than a checkpoint was answered.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_admin
+        >>> admin = recorded_admin()
+        >>> checkpoint = admin.get_checkpoint("olmsted")
+        >>> checkpoint.population, checkpoint.epoch
+        ('olmsted', 1)
         """
         found = self._get(f"/v1/ledger/{segment(population)}/checkpoint").object("checkpoint")
         try:
@@ -345,7 +390,15 @@ class CuratorAdmin(Acts):
             raise ServiceError(f"malformed answer: {error}") from None
 
     def list_keys(self) -> Listing[CuratorKey]:
-        """List the keys that sign, the oldest first. Raise `ServiceError` when something else was answered."""
+        """List the keys that sign, the oldest first. Raise `ServiceError` when something else was answered.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_admin
+        >>> admin = recorded_admin()
+        >>> len(admin.list_keys())
+        1
+        """
         try:
             return self._list("Signing keys", "/v1/keys", "keys", lambda one: CuratorKey.read(one.members))
         except ValueError as error:

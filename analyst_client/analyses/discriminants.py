@@ -40,6 +40,14 @@ class LinearDiscriminants(Displayable):
         Those that `predict` takes.
     terms : tuple of Term
         D' of them.
+
+    Examples
+    --------
+    >>> from analyst_client.analyses import linear_discriminants
+    >>> from analyst_client.tutorial import exact_release
+    >>> found = linear_discriminants(exact_release(), "sex")
+    >>> found.predict({"age": [60, 70], "creatinine": [1.4, 0.8], "lambda": [1.5, 1.5]}).tolist()
+    ['M', 'F']
     """
 
     by: str

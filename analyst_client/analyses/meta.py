@@ -65,6 +65,19 @@ def meta_analysis(
     Notes
     -----
     See `LinearFit.conf_int` under ``"random-effects"``, and `LinearFit.heterogeneity_test`.
+
+    Examples
+    --------
+    >>> from analyst_client import Release
+    >>> from analyst_client.analyses import meta_analysis
+    >>> north = Release.from_arrays([[300.0, 0.0], [0.0, 90.0]], [150.0, 27.0], 90.0, features=["age"], noise=2.0)
+    >>> south = Release.from_arrays([[400.0, 0.0], [0.0, 110.0]], [180.0, 35.0], 120.0, features=["age"], noise=2.0)
+    >>> for estimate in meta_analysis({"north": north, "south": south}, "age"):
+    ...     print(*estimate.label, round(estimate.value, 2), estimate.interval)
+    north 0.3 [0.2406, 0.3606]
+    south 0.32 [0.2543, 0.3829]
+    common coefficient 0.31 [0.2658, 0.3557]
+    mean of hospitals that differ 0.31 [0.02543, 0.5914]
     """
     if len(releases) < 2:
         raise ValueError("a meta-analysis is of two releases at least")

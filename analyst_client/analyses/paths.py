@@ -40,6 +40,14 @@ class ElasticNetPath(Displayable):
     target : str
     notes : tuple of str
         Caveats of weighted rows and of parts of a release.
+
+    Examples
+    --------
+    >>> from analyst_client.analyses import enet_path
+    >>> from analyst_client.tutorial import exact_release
+    >>> path = enet_path(exact_release(), alphas=[0.1, 0.01], l1_ratio=0.5)
+    >>> path.term_names, path.coef.round(2).tolist()
+    (('age', 'sex[M]', 'creatinine', 'lambda'), [[0.0, 0.0, 0.0, 0.07], [0.01, 0.0, 0.25, 0.6]])
     """
 
     alphas: FloatArray

@@ -34,6 +34,16 @@ class RocCurve(Displayable):
         score.
     false_positive_interval, true_positive_interval : ndarray of shape (B + 1, 2)
         Of each rate by itself, with the coverage of the area's set.
+
+    Examples
+    --------
+    >>> from analyst_client import ContingencyTable
+    >>> from analyst_client.analyses import Factor, roc_curve
+    >>> factors = [Factor("score", ("low", "middle", "high")), Factor("ill", ("no", "yes"))]
+    >>> counts = ContingencyTable([[310.0, 18.0], [140.0, 41.0], [52.0, 96.0]], 2.0, factors=factors)
+    >>> curve = roc_curve(counts, "score", "ill")
+    >>> curve.true_positive.round(2).tolist(), curve.false_positive.round(2).tolist()
+    ([0.0, 0.62, 0.88, 1.0], [0.0, 0.1, 0.38, 1.0])
     """
 
     labels: tuple[str, ...]
@@ -120,6 +130,16 @@ def roc_curve(counts: ContingencyTable, score: str, outcome: str, level: float =
     :math:`\theta(1-\theta)`, as Wilson's for a share: near 1 an estimate tells too little of how it varies. Where the
     noise put the estimate on a bound, V is taken at each θ from the cells. z is moved by the kurtosis that the noise
     gives h at the estimate (`analyst_client.analyses.quadrics.critical_square`).
+
+    Examples
+    --------
+    >>> from analyst_client import ContingencyTable
+    >>> from analyst_client.analyses import Factor, roc_curve
+    >>> factors = [Factor("score", ("low", "middle", "high")), Factor("ill", ("no", "yes"))]
+    >>> counts = ContingencyTable([[310.0, 18.0], [140.0, 41.0], [52.0, 96.0]], 2.0, factors=factors)
+    >>> area = roc_curve(counts, "score", "ill").auc
+    >>> round(area.value, 2), round(area.low, 2), round(area.high, 2)
+    (0.82, 0.78, 0.86)
     """
     kept = counts.margin(score, outcome)
     if len(kept.factors[1].levels) != 2:

@@ -52,6 +52,18 @@ class SurvivalCurves(Displayable):
         Noisy numbers at the beginnings of the intervals.
     level : float
         Coverage of the intervals.
+
+    Examples
+    --------
+    >>> from analyst_client import ContingencyTable
+    >>> from analyst_client.analyses import Factor, kaplan_meier
+    >>> years = Factor("years", ("[0, 1)", "[1, 2)", "[2, 3)"), (0.0, 1.0, 2.0, 3.0))
+    >>> factors = [years, Factor("dead", ("no", "yes")), Factor("arm", ("old", "new"))]
+    >>> cells = [[[21.0, 18.0], [60.0, 41.0]], [[25.0, 22.0], [55.0, 38.0]], [[180.0, 240.0], [59.0, 41.0]]]
+    >>> counts = ContingencyTable(cells, 2.0, factors=factors)
+    >>> curves = kaplan_meier(counts, "years", "dead", "arm")
+    >>> curves.groups, curves.times.tolist(), curves.survival.shape
+    (('old', 'new'), [1.0, 2.0, 3.0], (2, 3))
     """
 
     time: str
@@ -151,6 +163,17 @@ def kaplan_meier(
     are the rows at risk. From where a number at risk is below 4 deviations of its noise, all that is told is that
     survival does not rise. z is moved by the kurtosis that the noise gives :math:`\hat S`
     (`analyst_client.analyses.quadrics.critical_square`).
+
+    Examples
+    --------
+    >>> from analyst_client import ContingencyTable
+    >>> from analyst_client.analyses import Factor, kaplan_meier
+    >>> years = Factor("years", ("[0, 1)", "[1, 2)", "[2, 3)"), (0.0, 1.0, 2.0, 3.0))
+    >>> factors = [years, Factor("dead", ("no", "yes")), Factor("arm", ("old", "new"))]
+    >>> cells = [[[21.0, 18.0], [60.0, 41.0]], [[25.0, 22.0], [55.0, 38.0]], [[180.0, 240.0], [59.0, 41.0]]]
+    >>> counts = ContingencyTable(cells, 2.0, factors=factors)
+    >>> kaplan_meier(counts, "years", "dead", "arm").survival.round(2).tolist()
+    [[0.85, 0.7, 0.53], [0.9, 0.8, 0.68]]
     """
     edges, groups, cells, noise = _read(counts, time, event, group)
     each = np.eye(cells.size).reshape(len(groups), -1, cells.size)
@@ -248,6 +271,18 @@ def log_rank_test(counts: ContingencyTable, time: str, event: str, group: str) -
     noise is in the events of its own interval and in the numbers at risk of all before. Intervals count up to where
     the rows at risk are fewer than 4 deviations of their noise. Laplace noise: as in
     `analyst_client.analyses.tables.ContingencyTable.independence_test`.
+
+    Examples
+    --------
+    >>> from analyst_client import ContingencyTable
+    >>> from analyst_client.analyses import Factor, log_rank_test
+    >>> years = Factor("years", ("[0, 1)", "[1, 2)", "[2, 3)"), (0.0, 1.0, 2.0, 3.0))
+    >>> factors = [years, Factor("dead", ("no", "yes")), Factor("arm", ("old", "new"))]
+    >>> cells = [[[21.0, 18.0], [60.0, 41.0]], [[25.0, 22.0], [55.0, 38.0]], [[180.0, 240.0], [59.0, 41.0]]]
+    >>> counts = ContingencyTable(cells, 2.0, factors=factors)
+    >>> test = log_rank_test(counts, "years", "dead", "arm")
+    >>> test.dof, round(test.statistic, 1)
+    (1, 16.6)
     """
     _, groups, cells, noise = _read(counts, time, event, group)
     statistic, kurtosis, share = log_rank_of(cells, noise)
@@ -310,6 +345,18 @@ class EventRates(Displayable):
     rates : tuple of Effect
     ratios : tuple of Effect
         Of each group after the first to the first.
+
+    Examples
+    --------
+    >>> from analyst_client import ContingencyTable
+    >>> from analyst_client.analyses import Factor, event_rates
+    >>> years = Factor("years", ("[0, 1)", "[1, 2)", "[2, 3)"), (0.0, 1.0, 2.0, 3.0))
+    >>> factors = [years, Factor("dead", ("no", "yes")), Factor("arm", ("old", "new"))]
+    >>> cells = [[[21.0, 18.0], [60.0, 41.0]], [[25.0, 22.0], [55.0, 38.0]], [[180.0, 240.0], [59.0, 41.0]]]
+    >>> counts = ContingencyTable(cells, 2.0, factors=factors)
+    >>> rates = event_rates(counts, "years", "dead", "arm")
+    >>> rates.groups, [round(float(rate.value), 3) for rate in rates.rates]
+    (('old', 'new'), [0.23, 0.146])
     """
 
     time: str
@@ -363,6 +410,18 @@ def event_rates(
     z^2[\lambda t+\mathrm{Var}(e_d-\lambda e_t)]`, and that of a ratio inverts the score test of :math:`d_1t_0=\theta
     d_0t_1` (`analyst_client.analyses.quadrics.score_statistic`). A rate's z is moved by the kurtosis that the noise
     gives :math:`d-\lambda t` at the estimate (`analyst_client.analyses.quadrics.critical_square`).
+
+    Examples
+    --------
+    >>> from analyst_client import ContingencyTable
+    >>> from analyst_client.analyses import Factor, event_rates
+    >>> years = Factor("years", ("[0, 1)", "[1, 2)", "[2, 3)"), (0.0, 1.0, 2.0, 3.0))
+    >>> factors = [years, Factor("dead", ("no", "yes")), Factor("arm", ("old", "new"))]
+    >>> cells = [[[21.0, 18.0], [60.0, 41.0]], [[25.0, 22.0], [55.0, 38.0]], [[180.0, 240.0], [59.0, 41.0]]]
+    >>> counts = ContingencyTable(cells, 2.0, factors=factors)
+    >>> ratio = event_rates(counts, "years", "dead", "arm").ratios[0]
+    >>> round(float(ratio.value), 2), round(ratio.low, 2), round(ratio.high, 2)
+    (0.64, 0.5, 0.8)
     """
     critical = normal_square(level)
     edges, groups, cells, noise = _read(counts, time, event, group)

@@ -20,6 +20,12 @@ class Factor:
         Labels of its cells.
     edges : tuple of float or None
         Of a numeric column: one more than its cells.
+
+    Examples
+    --------
+    >>> from analyst_client.analyses import Factor
+    >>> Factor("age", ("[50, 60)", "[60, 100]"), (50.0, 60.0, 100.0)).levels
+    ('[50, 60)', '[60, 100]')
     """
 
     name: str
@@ -39,6 +45,13 @@ class TableTest(Displayable):
     pvalue : float
     privacy_share : float
         Share of the privacy noise in the variance that the statistic is measured by.
+
+    Examples
+    --------
+    >>> from analyst_client import ContingencyTable
+    >>> test = ContingencyTable([[30.2, 69.1], [14.8, 86.0]], 2.0).independence_test()
+    >>> test.dof, round(test.pvalue, 4), round(test.privacy_share, 2)
+    (1, 0.0102, 0.07)
     """
 
     name: str
@@ -74,6 +87,13 @@ class Effect(Displayable):
         The confidence set: one interval, or two where a gap alone is rejected. It may end at ∞, or be everything.
     level : float
         Coverage.
+
+    Examples
+    --------
+    >>> from analyst_client import ContingencyTable
+    >>> ratio = ContingencyTable([[30.2, 69.1], [14.8, 86.0]], 2.0).odds_ratio()
+    >>> round(ratio.value, 2), round(ratio.low, 2), round(ratio.high, 2), 1.0 in ratio
+    (2.54, 1.24, 5.28, False)
     """
 
     name: str

@@ -98,11 +98,25 @@ class Estimator:
         return hasattr(self, "feature_names_in_")
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the hyper-parameters by name."""
+        """Return the hyper-parameters by name.
+
+        Examples
+        --------
+        >>> from analyst_client import Ridge
+        >>> Ridge(penalty=10.0).get_params()
+        {'penalty': 10.0}
+        """
         return {name: getattr(self, name) for name in self._parameter_names()}
 
     def set_params(self, **params: Any) -> Self:
-        """Set hyper-parameters by name. Raise `ValueError` for an unknown one."""
+        """Set hyper-parameters by name. Raise `ValueError` for an unknown one.
+
+        Examples
+        --------
+        >>> from analyst_client import Ridge
+        >>> Ridge().set_params(penalty=10.0)
+        Ridge(penalty=10.0)
+        """
         for name, value in params.items():
             if name not in self._parameter_names():
                 raise ValueError(f"{type(self).__name__} has no parameter {name!r}")
@@ -216,6 +230,14 @@ class Fit(Estimator, ABC):
             When a posterior is mostly the prior's, or its chains have not mixed. When releases do not tell of the same
             coefficients, or the target took part in the weights of the rows. When moments show that an approximation
             fails. See also `caveats`.
+
+        Examples
+        --------
+        >>> from analyst_client import AdaSSP
+        >>> from analyst_client.tutorial import REQUEST, recorded_client
+        >>> release = recorded_client().release("flchain", **REQUEST, epsilon=1.0)
+        >>> AdaSSP().fit(release, features=["age", "lambda"]).coef_.round(3).tolist()
+        [0.007, 0.706]
         """
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)  # of a fit before
@@ -254,6 +276,20 @@ class Fit(Estimator, ABC):
             When the file cannot be written.
         ValueError
             When a hyper-parameter is no value that a file has, such as a random generator.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("one_call")
+        >>> fit = client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True)
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from analyst_client import load_fit
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     fit.save(Path(folder) / "kappa.json")
+        ...     again = load_fit(Path(folder) / "kappa.json")
+        >>> again.coef_.tolist() == fit.coef_.tolist()
+        True
         """
         self._check_fitted()
         saved = SavedFit(type(self).__name__, self.fitted_params_, self._chosen(), self.source_)
@@ -343,13 +379,31 @@ class Fit(Estimator, ABC):
 
     @property
     def param_names_(self) -> NDArray[np.object_]:
-        """Names of the P parameters that inference is about: the constant, if there is one, and the terms."""
+        """Names of the P parameters that inference is about: the constant, if there is one, and the terms.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("one_call")
+        >>> fit = client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True)
+        >>> fit.param_names_.tolist()
+        ['(constant)', 'age', 'sex[M]', 'creatinine']
+        """
         self._check_fitted()
         return np.array(self.results_[0].names, dtype=object)
 
     @property
     def params_(self) -> FloatArray:
-        """The parameters in raw units, of shape (P,) or (T, P): the intercept, if there is one, and `coef_`."""
+        """The parameters in raw units, of shape (P,) or (T, P): the intercept, if there is one, and `coef_`.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("one_call")
+        >>> fit = client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True)
+        >>> fit.params_.round(3).tolist()
+        [-0.819, 0.018, -0.073, 1.052]
+        """
         return self._of_each_target(lambda results: results.params)
 
     @property
@@ -358,22 +412,57 @@ class Fit(Estimator, ABC):
 
         Of a generalised fit they are robust wherever Σ g gᵀ was bought, unless its `robust` says otherwise. Infinite
         where noise could hide the information on a parameter.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("one_call")
+        >>> fit = client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True)
+        >>> fit.std_errors_.round(3).tolist()
+        [0.13, 0.002, 0.041, 0.094]
         """
         return self._of_each_target(lambda results: results.std_errors)
 
     @property
     def params(self) -> NamedNumbers:
-        """`params_` of the one target by name: ``fit.params["age"]``. Raise `ValueError` where there are several."""
+        """`params_` of the one target by name: ``fit.params["age"]``. Raise `ValueError` where there are several.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("one_call")
+        >>> fit = client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True)
+        >>> round(fit.params["age"], 4)
+        0.0175
+        """
         return self._named("coef", lambda results: results.params)
 
     @property
     def bse(self) -> NamedNumbers:
-        """`std_errors_` of the one target by name. Raise `ValueError` where there are several."""
+        """`std_errors_` of the one target by name. Raise `ValueError` where there are several.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("one_call")
+        >>> fit = client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True)
+        >>> round(fit.bse["age"], 4)
+        0.0017
+        """
         return self._named("std err", lambda results: results.std_errors)
 
     @property
     def pvalues(self) -> NamedNumbers:
-        """`pvalues_` of the one target by name. Raise `ValueError` where there are several."""
+        """`pvalues_` of the one target by name. Raise `ValueError` where there are several.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("one_call")
+        >>> fit = client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True)
+        >>> round(fit.pvalues["sex[M]"], 2)
+        0.07
+        """
         return self._named("p", lambda results: results.pvalues)
 
     def _named(self, meaning: str, read: Callable[[Any], Any]) -> NamedNumbers:
@@ -384,6 +473,14 @@ class Fit(Estimator, ABC):
         """Return the covariance of `params_`, of shape (P, P) or (T, P, P): sampling and privacy noise.
 
         Infinite on its diagonal, and 0 beside it, where a standard error is infinite.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("one_call")
+        >>> fit = client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True)
+        >>> fit.cov_params().shape
+        (4, 4)
         """
         return self._of_each_target(lambda results: results.cov_params())
 
@@ -393,6 +490,14 @@ class Fit(Estimator, ABC):
 
         Of linear fits from the statistic that intervals invert, of generalised ones from Wald's. NaN where there is no
         test: an interval of a generalised fit has no end, or the fit has no test of its constant.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("one_call")
+        >>> fit = client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True)
+        >>> fit.pvalues_.round(3).tolist()
+        [0.0, 0.0, 0.07, 0.0]
         """
         return self._of_each_target(lambda results: results.pvalues)
 
@@ -456,6 +561,14 @@ class Fit(Estimator, ABC):
         Simultaneous intervals of m slopes are those of coverage :math:`1-\alpha/m` (Bonferroni). That holds however
         the slopes depend on each other, and for unbounded sets, and is shorter than projections of the joint region
         (Scheffé) for as many slopes as terms: 2.81 against 4.28 standard errors for ten.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("one_call")
+        >>> fit = client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True)
+        >>> fit.conf_int().round(3).tolist()
+        [[-1.074, -0.565], [0.014, 0.021], [-0.153, 0.006], [0.869, 1.236]]
         """
         found = self._of_each_target(lambda results: results.conf_int(level, method, bound, simultaneous))
         for results, intervals in zip(self.results_, found.reshape(len(self.results_), -1, 2), strict=True):
@@ -487,6 +600,14 @@ class Fit(Estimator, ABC):
         ------
         ValueError
             When there is no such family.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("one_call")
+        >>> fit = client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True)
+        >>> fit.adjusted_pvalues().round(3).tolist()
+        [0.0, 0.0, 0.07, 0.0]
         """
         return self._of_each_target(lambda results: results.adjusted_pvalues(family))
 
@@ -507,6 +628,15 @@ class Fit(Estimator, ABC):
         -------
         dict of str to ConfidenceSet
             Raw units: an interval, two rays with a gap between them, or the whole line.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("one_call")
+        >>> fit = client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True)
+        >>> found = fit.confidence_sets()["age"]
+        >>> found.kind, round(found.lower, 4), round(found.upper, 4)
+        ('interval', 0.0142, 0.0209)
         """
         results = self._results_of(target)
         return dict(zip(results.names, results.confidence_sets(level), strict=True))
@@ -532,6 +662,17 @@ class Fit(Estimator, ABC):
         ------
         ValueError
             When a hypothesis is no linear constraint, or constraints repeat or contradict one another.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("one_call")
+        >>> fit = client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True)
+        >>> print(fit.test("age = 0, sex[M] = 0"))
+        age = 0, sex[M] = 0
+        ────────────────────
+        F(2, 6,473)  59.17
+        p            < 0.001
         """
         results = self._results_of(target)
         return results.f_test() if hypothesis is None else joint_test(results, read_constraints(hypothesis, results))
@@ -550,6 +691,17 @@ class Fit(Estimator, ABC):
         -------
         TestResult
             Sampling error and privacy noise included.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("one_call")
+        >>> fit = client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True)
+        >>> print(fit.f_test("age = 0"))
+        age = 0
+        ────────────────────
+        F(1, 6,473)  100.4
+        p            < 0.001
         """
         return self.test(hypothesis, target=target)
 
@@ -575,6 +727,15 @@ class Fit(Estimator, ABC):
         ------
         ValueError
             When a hypothesis is no linear constraint, or constraints repeat or contradict one another.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("one_call")
+        >>> fit = client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True)
+        >>> ten_years = fit.t_test("10 * age")["10 * age"]
+        >>> round(ten_years.value, 3), ten_years.interval
+        (0.175, '[0.1416, 0.2089]')
         """
         results = self._results_of(target)
         return estimate_contrasts(results, read_constraints(hypothesis, results), level, self._test_notes(results))
@@ -596,6 +757,17 @@ class Fit(Estimator, ABC):
         -------
         EstimateTable
             One row for each power, such as ``age^2`` or ``age^2:sex[M]``; levels and splines stand as they are.
+
+        Examples
+        --------
+        >>> from analyst_client import OLS
+        >>> from analyst_client.terms import poly
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("methods")
+        >>> options = {"target": "kappa", "rows": "box", "epsilon": 0.5, "delta": 1e-6}
+        >>> release = client.release("flchain", [poly("age", 2), "sex"], **options)
+        >>> [estimate.label for estimate in OLS().fit(release).raw_powers()]
+        [('(constant)',), ('age',), ('age^2',), ('sex[M]',)]
         """
         results = self._results_of(target)
         return estimate_powers(results, level, self._test_notes(results))
@@ -621,6 +793,16 @@ class Fit(Estimator, ABC):
         ------
         EstimationError
             When the fit is of no combinations; see `CombinedRows`.
+
+        Examples
+        --------
+        >>> from analyst_client import OLS
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("one_call")
+        >>> refinement = client.refine("flchain", ["age", "sex", "creatinine"], target="kappa", epsilon=1.0, delta=1e-6)
+        >>> release = refinement.releases[7]  # of combinations that earlier steps suggested
+        >>> [estimate.label for estimate in OLS().fit(release).combined_terms()]
+        [('(constant)',), ('age',), ('sex[M]',), ('creatinine',)]
         """
         results = self._results_of(target)
         return estimate_combined(results, level, self._test_notes(results))
@@ -637,6 +819,15 @@ class Fit(Estimator, ABC):
         -------
         AnovaTable
             One row for each column: F, its degrees of freedom and its p-value, privacy noise included.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("one_call")
+        >>> fit = client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True)
+        >>> table = fit.anova()
+        >>> [(row.source, round(row.test.pvalue, 2)) for row in table.rows]
+        [('age', 0.0), ('sex', 0.07), ('creatinine', 0.0)]
         """
         results = self._results_of(target)
         return anova_table(results, self._test_notes(results))
@@ -684,6 +875,15 @@ class Fit(Estimator, ABC):
         level in place of the first. In a linear fit these are linear in the coefficients, and have intervals as in
         `t_test`. In a generalised fit intervals are by the delta method. Rows are taken as they are: intervals do not
         hold that other rows might have come.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("one_call")
+        >>> fit = client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True)
+        >>> effect = fit.margins()["sex", "M - F"]
+        >>> round(effect.value, 3)
+        -0.073
         """
         results = self._results_of(target).told
         if X is None:
@@ -729,6 +929,15 @@ class Fit(Estimator, ABC):
         -------
         EstimateTable
             Of `params_`, `std_errors_`, `conf_int` and `pvalues_`: ``fit.table()["age"].std_error``.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("one_call")
+        >>> fit = client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True)
+        >>> age = fit.table()["age"]
+        >>> round(age.value, 4), age.interval
+        (0.0175, '[0.01416, 0.02089]')
         """
         results = self._results_of(target)
         notes = (*self._test_notes(results), *warned(self.caveats(level, target)))
@@ -741,6 +950,18 @@ class Fit(Estimator, ABC):
         Its columns are broom's (``term``, ``estimate``, ``std_error``, ``statistic``, ``p_value``, ``conf_low``,
         ``conf_high``) beside ``target``, ``p_holm``, ``conf_set``, ``privacy_share`` and ``estimator``. The statistic
         is the signed root of the one that p-values are of: Student's without noise. NaN is what a model has not.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("one_call")
+        >>> fit = client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True)
+        >>> fit.tidy()[["term", "estimate", "conf_low", "conf_high"]].round(3)
+                 term  estimate  conf_low  conf_high
+        0  (constant)    -0.819    -1.074     -0.565
+        1         age     0.018     0.014      0.021
+        2      sex[M]    -0.073    -0.153      0.006
+        3  creatinine     1.052     0.869      1.236
         """
         frames = []
         for results in self._all_results():
@@ -759,6 +980,14 @@ class Fit(Estimator, ABC):
         Its columns are broom's (``r_squared``, ``adj_r_squared``, ``sigma``, ``statistic``, ``p_value``, ``df``,
         ``df_residual``, ``nobs``) beside ``target``, ``estimator``, ``r_squared_low``, ``r_squared_high``,
         ``identification`` and ``releases``. NaN is what a model has not, or the noise hides.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("one_call")
+        >>> fit = client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True)
+        >>> fit.glance()["r_squared"].round(2).tolist()
+        [0.26]
         """
         rows = []
         for results in self._all_results():
@@ -797,6 +1026,14 @@ class Fit(Estimator, ABC):
         -------
         tuple of str
             A sentence for each.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("one_call")
+        >>> fit = client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True)
+        >>> fit.caveats()
+        ()
         """
         return tuple(self._caveats(self._results_of(target), level))
 
@@ -822,6 +1059,19 @@ class Fit(Estimator, ABC):
         -------
         Summary
             Printed, it is text. Of points alone where nothing else can be told; a note says why.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("one_call")
+        >>> fit = client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True)
+        >>> print(fit.summary())  # doctest: +ELLIPSIS
+        kappa (mg/dL) by RefinedRegression()
+        ────────────────────────────────────────────────────────────────────────────────
+        n                6,460 rows, noisy
+        ...
+        age          0.01752  0.001716  < 0.001  < 0.001      67%   0.01416   0.02089
+        ...
         """
         results = self._results_of(target)
         stated = [*self._head(results), ("coefficients", str(len(results.names)))]
@@ -872,6 +1122,16 @@ class Fit(Estimator, ABC):
         -------
         Axes
             With a row for each term: see `analyst_client.plots.coefficient_forest`, which draws several fits too.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("one_call")
+        >>> fit = client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True)
+        >>> import matplotlib
+        >>> matplotlib.use("Agg")
+        >>> [label.get_text() for label in fit.plot().get_yticklabels()]
+        ['age (years)', 'sex[M]', 'creatinine (mg/dL)']
         """
         self._check_fitted()
         return draw("coefficient_forest", self, terms, level, ax=ax, target=target, scaled=scaled)
@@ -891,6 +1151,14 @@ class Fit(Estimator, ABC):
         -------
         str
             An element with a style of its own.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("one_call")
+        >>> fit = client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True)
+        >>> "<table" in fit.to_html()
+        True
         """
         return self.summary(level, target).to_html()
 
@@ -909,6 +1177,14 @@ class Fit(Estimator, ABC):
         -------
         str
             A float, for a document with ``\usepackage{booktabs}``.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("one_call")
+        >>> fit = client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True)
+        >>> fit.to_latex().splitlines()[2]
+        '\\caption{kappa (mg/dL) by RefinedRegression()}'
         """
         return self.summary(level, target).to_latex()
 
@@ -927,6 +1203,14 @@ class Fit(Estimator, ABC):
         -------
         str
             Tables and paragraphs.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("one_call")
+        >>> fit = client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True)
+        >>> fit.to_markdown().splitlines()[0]
+        '**kappa (mg/dL) by RefinedRegression()**'
         """
         return self.summary(level, target).to_markdown()
 
@@ -1024,6 +1308,14 @@ class Fit(Estimator, ABC):
         -----
         BoundsWarning
             When values were clipped and `clip` is not stated.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("one_call")
+        >>> fit = client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True)
+        >>> fit.predict({"age": [60, 70], "sex": ["M", "F"], "creatinine": [1.1, 0.8]}).round(2).tolist()
+        [1.29, 1.23]
         """
         self._check_fitted()
         if interval is None:
@@ -1066,6 +1358,14 @@ class Fit(Estimator, ABC):
         ------
         EstimationError
             When the release lacks what this needs: yᵀy, the noise, or a constant. When the fit has no such intervals.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("one_call")
+        >>> fit = client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True)
+        >>> fit.predict_interval([[60, "M", 1.1]]).round(2).tolist()
+        [[0.01, 2.63]]
         """
         for results in self._all_results():
             _ = results.told  # says so where points are all there is
@@ -1109,6 +1409,16 @@ class Fit(Estimator, ABC):
         ValueError
             When `X` and `y` have other numbers of rows, or there is no row to judge by, or the known values of a target
             do not differ.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("one_call")
+        >>> fit = client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True)
+        >>> from analyst_client.tutorial import held_out
+        >>> people = held_out()
+        >>> round(fit.score(people, people["kappa"]), 2)
+        0.22
         """
         self._check_fitted()
         predicted = np.reshape(self._predict(X, clip=True), (-1, len(self.target_names_)))

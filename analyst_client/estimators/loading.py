@@ -40,6 +40,20 @@ def load_fit(path: str | os.PathLike[str]) -> Any:
     -----
     EstimationWarning
         As `Fit.fit` does.
+
+    Examples
+    --------
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("one_call")
+    >>> fit = client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True)
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from analyst_client import load_fit
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     fit.save(Path(folder) / "kappa.json")
+    ...     again = load_fit(Path(folder) / "kappa.json")
+    >>> again.coef_.round(3).tolist()
+    [0.018, -0.073, 1.052]
     """
     try:
         saved = SavedFit.read(Path(path).read_bytes().decode("utf-8"))

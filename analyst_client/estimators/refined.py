@@ -41,8 +41,12 @@ class RefinedRegression(CombinedFit, LinearFit):
 
     Examples
     --------
-    >>> RefinedRegression()
-    RefinedRegression()
+    >>> from analyst_client import RefinedRegression
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client, features = recorded_client("one_call"), ["age", "sex", "creatinine"]
+    >>> refinement = client.refine("flchain", features, target="kappa", epsilon=1.0, delta=1e-6)
+    >>> RefinedRegression().fit(refinement).coef_.round(3).tolist()
+    [0.018, -0.073, 1.052]
     """
 
     _family: ClassVar[str] = "gaussian"

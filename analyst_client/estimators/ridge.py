@@ -119,6 +119,15 @@ class RidgePath:
     term_names : tuple of str
     errors : ndarray of shape (L,)
         Mean squared error at sites that were left out, in squared units of the target; NaN for one release.
+
+    Examples
+    --------
+    >>> from analyst_client.estimators import ridge_path
+    >>> from analyst_client.tutorial import REQUEST, recorded_client
+    >>> release = recorded_client().release("flchain", **REQUEST, epsilon=1.0)
+    >>> path = ridge_path(release, penalties=[0.0, 100.0])
+    >>> path.term_names, path.coef.shape
+    (('age', 'sex[M]', 'creatinine', 'lambda'), (2, 4))
     """
 
     penalties: FloatArray
@@ -153,6 +162,14 @@ def ridge_path(
         When XᵀX with a penalty is not positive definite.
     ValueError
         When it is not said which target, or a penalty is negative.
+
+    Examples
+    --------
+    >>> from analyst_client.estimators import ridge_path
+    >>> from analyst_client.tutorial import REQUEST, recorded_client
+    >>> release = recorded_client().release("flchain", **REQUEST, epsilon=1.0)
+    >>> ridge_path(release, penalties=[0.0, 100.0, 1000.0]).coef.round(2).tolist()
+    [[0.01, -0.04, 1.11, 0.63], [0.01, 0.07, 0.67, 0.53], [0.01, 0.12, 0.18, 0.21]]
     """
     pooled = pool(releases, target)
     if len(pooled) > 1:

@@ -62,6 +62,15 @@ class AnovaTable(Displayable):
     title : str
     rows : tuple of AnovaRow
     notes : tuple of str
+
+    Examples
+    --------
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("one_call")
+    >>> fit = client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True)
+    >>> table = fit.anova()
+    >>> [row.source for row in table.rows], round(table["sex"].pvalue, 2)
+    (['age', 'sex', 'creatinine'], 0.07)
     """
 
     title: str

@@ -33,6 +33,15 @@ class Estimate:
         Ends of the confidence interval; infinite where the release does not bound it.
     pvalue : float
         Of the hypothesis that the table states; NaN where it states none.
+
+    Examples
+    --------
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("one_call")
+    >>> fit = client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True)
+    >>> estimate = fit.table()["age"]
+    >>> estimate.label, round(estimate.value, 4), round(estimate.std_error, 4), estimate.interval
+    (('age',), 0.0175, 0.0017, '[0.01416, 0.02089]')
     """
 
     label: tuple[str, ...]

@@ -47,6 +47,13 @@ class PublishedAnswer(Stated):
     answer : str or None
         Way of the answer: ``"new"``, ``"replayed"``, ``"stored"`` or ``"derived"``.
     derived_from : str or None
+
+    Examples
+    --------
+    >>> from analyst_client.tutorial import REQUEST, recorded_client
+    >>> release = recorded_client().release("flchain", **REQUEST, epsilon=1.0)
+    >>> release.dataset, release.kind, round(release.cost.epsilon, 2), release.receipt["kind"]
+    ('flchain', 'gram', 1.0, 'charge')
     """
 
     kind: ClassVar[str]

@@ -44,6 +44,12 @@ class PricedRequest(Generic[A, Q]):
     ------
     ValueError
         When the options contradict each other, or one makes no sense.
+
+    Examples
+    --------
+    >>> from analyst_client import CountsRequest
+    >>> CountsRequest(["sex"], where="age >= 60", epsilon=0.5, delta=1e-6).members["price"]
+    {'epsilon': 0.5, 'delta': 1e-06}
     """
 
     where: str | Expression | None = None

@@ -31,6 +31,12 @@ class LedgerPosition:
         Place of the entry, from 1.
     entry_hash : str
         64 hexadecimal digits.
+
+    Examples
+    --------
+    >>> from analyst_client.ledger import LedgerPosition
+    >>> print(LedgerPosition("olmsted", 1, 3, 64 * "a"))
+    olmsted, epoch 1, sequence 3, hash aaaaaaaaaaaa…
     """
 
     population: str
@@ -60,6 +66,14 @@ class Checkpoint(LedgerPosition):
         The key that signed.
     signature : str
         Base64.
+
+    Examples
+    --------
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> checkpoint = client.budget("flchain").checkpoint
+    >>> checkpoint.population, checkpoint.sequence, checkpoint.posted
+    ('olmsted', 3, 0)
     """
 
     limit: int

@@ -55,6 +55,14 @@ class Verification(Displayable):
         The ledger entry that the receipt names, and the hash of the one before.
     key_id : str or None
         The key that the receipt says signed it.
+
+    Examples
+    --------
+    >>> from analyst_client.tutorial import RELEASE, curator_key
+    >>> from analyst_client import Release
+    >>> verification = Release.load(RELEASE).verify(curator_key())
+    >>> verification.verdict, verification.population
+    ('verified', 'olmsted')
     """
 
     verdict: str

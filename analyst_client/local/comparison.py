@@ -29,6 +29,13 @@ class QueryComparison(Displayable):
         Of the largest error of k queries, each over n.
     local_from : int or None
         Smallest number of queries from which on the local bound is lower; None beyond 10¹⁸.
+
+    Examples
+    --------
+    >>> from analyst_client.local import compare_with_central
+    >>> comparison = compare_with_central(10_000, 100, 1)
+    >>> comparison.better, round(comparison.central_error, 3), round(comparison.local_error, 3)
+    ('local', 0.076, 0.044)
     """
 
     people: int

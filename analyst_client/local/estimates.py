@@ -55,6 +55,15 @@ def estimate_shares(reports: Reports, *, level: float = 0.95) -> EstimateTable:
     References
     ----------
     .. [1] E. Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22, 1927.
+
+    Examples
+    --------
+    >>> from analyst_client.local import estimate_shares
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> share = estimate_shares(client.survey_reports("smoking"))["yes"]
+    >>> round(share.value, 2), share.interval
+    (0.12, '[0, 0.4969]')
     """
     question = reports.question
     if not isinstance(question, RandomizedResponse | UnaryEncoding):
@@ -101,6 +110,14 @@ def contingency_table(reports: Reports) -> ContingencyTable:
     With counts c of answers the table is :math:`\hat N=(c-nq)/(p-q)`. Given the true cells N its covariance is
     :math:`\sum_jN_j(\mathrm{diag}(P_j)-P_jP_j^\top)/(p-q)^2`, where :math:`P_j` has p at j and q elsewhere; N̂ stands
     for N there, negative cells as 0.
+
+    Examples
+    --------
+    >>> from analyst_client.local import contingency_table
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> contingency_table(client.survey_reports("smoking")).values.round(1).tolist()
+    [27.4, 3.6]
     """
     question = reports.question
     if not isinstance(question, RandomizedResponse):
@@ -140,6 +157,15 @@ def estimate_means(reports: Reports, *, level: float = 0.95) -> EstimateTable:
     -----
     A bit of a corner is 1 with chance :math:`(1+cm)/2`, m the mean from −1 to 1, so that Wilson's interval of that
     chance is carried over. Answers of the piecewise mechanism are right on average and bounded: Student's interval.
+
+    Examples
+    --------
+    >>> import random
+    >>> from analyst_client.local import PiecewiseMechanism, Reports, estimate_means
+    >>> question, draw = PiecewiseMechanism({"age": (0, 120)}, epsilon=2), random.Random(1).randrange
+    >>> reports = Reports.collect(question, [question.report(age, draw) for age in range(40, 80) for _ in range(10)])
+    >>> round(estimate_means(reports)["age"].value)
+    61
     """
     question, n = reports.question, len(reports)
     notes = (UNITS.format(unit=question.protects), BEYOND)
@@ -197,6 +223,16 @@ def answer_linear_queries(reports: Reports, queries: ArrayLike, *, level: float 
     With answers Y the bits :math:`\hat x=\frac12+(Y-\frac12)/(2p-1)` are right on average, and each has the variance
     :math:`p(1-p)/(2p-1)^2`, whatever the bit is. Intervals are normal: exact as :math:`\sum q_i^2` outgrows each
     :math:`q_i^2`, so no single person may have most of the weight. There is no sampling in them.
+
+    Examples
+    --------
+    >>> from analyst_client.local import answer_linear_queries
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> reports = client.survey_reports("smoking")
+    >>> weights = [[1.0] * len(reports)]  # one query: how many said yes
+    >>> [round(estimate.value, 1) for estimate in answer_linear_queries(reports, weights)]
+    [3.6]
     """
     question, weights = reports.question, np.asarray(queries, dtype=np.float64)
     if not isinstance(question, RandomizedResponse) or len(question.columns) != 1 or question.size != 2:

@@ -39,6 +39,13 @@ class Question(ABC):
         Name of the study that asks. The same question of another study is another question.
     protects : {"person", "group"}
         The unit of a report: one person's record, or one record of a group such as a ward.
+
+    Examples
+    --------
+    >>> from analyst_client.local import Question, RandomizedResponse
+    >>> question = RandomizedResponse({"smoker": ["no", "yes"]}, epsilon=1, study="smoking 2026")
+    >>> Question.from_json(question.to_json()) == question
+    True
     """
 
     epsilon: Number
@@ -236,6 +243,13 @@ class UnaryEncoding(LevelQuestion):
     ----------
     .. [1] T. Wang, J. Blocki, N. Li, S. Jha, "Locally differentially private protocols for frequency estimation",
        USENIX Security 2017.
+
+    Examples
+    --------
+    >>> from analyst_client.local import UnaryEncoding
+    >>> question = UnaryEncoding({"ward": ["a", "b", "c", "d"]}, epsilon=1)
+    >>> len(question.report("b")["answer"])  # bits, one for each level
+    4
     """
 
     mechanism: ClassVar[str] = "unary_encoding"

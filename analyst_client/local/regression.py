@@ -54,6 +54,16 @@ def linear_regression(reports: Reports, *, level: float = 0.95) -> EstimateTable
     :math:`A^{-1}\,\mathrm{Cov}(\psi_i)\,A^{-\top}/n` with the covariance of the reports themselves: noise, sampling and
     whatever the residuals are. Intervals are normal, and need A to be well above its noise: five deviations in the
     weakest direction, or the fit is refused.
+
+    Examples
+    --------
+    >>> import random
+    >>> from analyst_client.local import MomentSampler, Reports, linear_regression
+    >>> question = MomentSampler({"age": (0, 100), "weight": (0, 200)}, target="weight", epsilon=4)
+    >>> people, draw = [{"age": age, "weight": 2 * age} for age in range(100)], random.Random(1).randrange
+    >>> reports = Reports.collect(question, [question.report(person, draw) for person in people for _ in range(10)])
+    >>> round(linear_regression(reports)["age"].value, 1)
+    2.0
     """
     question, n = reports.question, len(reports)
     if not isinstance(question, MomentSampler):

@@ -28,6 +28,14 @@ class Reports:
         Random name of each report.
     answers : tuple of int or str
         Whole numbers, or bits as text.
+
+    Examples
+    --------
+    >>> from analyst_client.local import RandomizedResponse, Reports
+    >>> question = RandomizedResponse({"smoker": ["no", "yes"]}, epsilon=1)
+    >>> reports = Reports.collect(question, [question.report("yes"), question.report("no")])
+    >>> len(reports), reports.numbers.shape
+    (2, (2,))
     """
 
     question: Question
@@ -123,6 +131,19 @@ def read_reports(path: Path, question: Question) -> Reports:
         With the number of the first line that is no report, and nothing of its content.
     OSError
         Where the file cannot be read.
+
+    Examples
+    --------
+    >>> import json, tempfile
+    >>> from pathlib import Path
+    >>> from analyst_client.local import RandomizedResponse, read_reports
+    >>> question = RandomizedResponse({"smoker": ["no", "yes"]}, epsilon=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "reports.jsonl"
+    ...     written = path.write_text(json.dumps(question.report("yes")))
+    ...     reports = read_reports(path, question)
+    >>> len(reports)
+    1
     """
     with path.open("rb") as file:
         return Reports.collect(question, iter(lambda: file.readline(LINE_MAX + 1), b""))

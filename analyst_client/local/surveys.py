@@ -36,6 +36,14 @@ class Survey(Readable):
     opened_at : str
     protection : tuple of str
         Sentences of the curator on what protects whom in it, and what does not.
+
+    Examples
+    --------
+    >>> from analyst_client.local import find_survey
+    >>> from analyst_client.tutorial import ADDRESS, METHODS, Recorded
+    >>> survey = find_survey(ADDRESS, "smoking", transport=Recorded(METHODS))
+    >>> survey.participants, survey.reports_max, survey.is_open
+    ('anyone', 500, True)
     """
 
     name: str
@@ -87,6 +95,14 @@ def survey_terms(
     -------
     dict
         With the question, and the form of its answers.
+
+    Examples
+    --------
+    >>> from analyst_client.local import RandomizedResponse, survey_terms
+    >>> question = RandomizedResponse({"smoker": ["no", "yes"]}, epsilon=1, study="smoking 2026")
+    >>> terms = survey_terms("smoking", question, reports_max=500, participants="anyone")
+    >>> terms["name"], terms["participants"], terms["below"]
+    ('smoking', 'anyone', 2)
     """
     law = question.law
     form = {"below": law.size} if isinstance(law, Kary | Window) else {"bits": law.size}
@@ -117,6 +133,14 @@ def find_survey(url: str, name: str, **connection: Any) -> Survey:
         Where the survey takes no reports on its question, as this client reads it.
     CuratorError
         See `analyst_client.errors`.
+
+    Examples
+    --------
+    >>> from analyst_client.local import find_survey
+    >>> from analyst_client.tutorial import ADDRESS, METHODS, Recorded
+    >>> survey = find_survey(ADDRESS, "smoking", transport=Recorded(METHODS))  # in earnest without transport=
+    >>> survey.question.study, float(survey.question.cost)
+    ('smoking 2026', 1.0)
     """
     fields = _send(url, "GET", f"/v1/surveys/{path_segment(name)}", None, connection)
     survey = Survey.read(fields)
@@ -149,6 +173,15 @@ def give_report(
         Where the survey has ended, or the invitation gave another report.
     CuratorError
         See `analyst_client.errors`.
+
+    Examples
+    --------
+    >>> from analyst_client.local import find_survey, give_report
+    >>> from analyst_client.tutorial import ADDRESS, METHODS, Recorded
+    >>> transport = Recorded(METHODS)  # in earnest there is none
+    >>> survey = find_survey(ADDRESS, "smoking", transport=transport)
+    >>> kept = {"question": survey.question.digest, "token": 16 * "5a", "answer": 1}  # of Participant.answer
+    >>> give_report(ADDRESS, "smoking", kept, transport=transport)
     """
     body = dict(report) if invitation is None else {**report, "invitation": invitation}
     _send(url, "POST", f"/v1/surveys/{path_segment(name)}/reports", as_json(body), connection)

@@ -67,6 +67,13 @@ class PiecewiseMechanism(BoundedQuestion):
     References
     ----------
     .. [1] N. Wang et al., "Collecting and analyzing multidimensional data with local differential privacy", ICDE 2019.
+
+    Examples
+    --------
+    >>> from analyst_client.local import PiecewiseMechanism
+    >>> question = PiecewiseMechanism({"age": (0, 120)}, epsilon=2)
+    >>> sorted(question.report(61))
+    ['answer', 'question', 'token']
     """
 
     steps: int = 1024
@@ -99,6 +106,13 @@ class LInfinitySampler(BoundedQuestion):
     ----------
     .. [1] J. Duchi, M. Jordan, M. Wainwright, "Minimax optimal procedures for locally private estimation", JASA 113,
        2018.
+
+    Examples
+    --------
+    >>> from analyst_client.local import LInfinitySampler
+    >>> question = LInfinitySampler({"age": (0, 120), "weight": (30, 200)}, epsilon=1)
+    >>> len(question.report({"age": 61, "weight": 80})["answer"])  # bits, one for each column
+    2
     """
 
     mechanism: ClassVar[str] = "l_infinity_sampler"
@@ -156,6 +170,13 @@ class MomentSampler(RegressionQuestion):
     """The ℓ∞ sampler of all products of a linear regression: features, their products, and products with the target.
 
     Numbers are scaled from −1 to 1 first. A square x² stands as 2x² − 1, which has the same range as the others.
+
+    Examples
+    --------
+    >>> from analyst_client.local import MomentSampler
+    >>> question = MomentSampler({"age": (0, 120), "weight": (30, 200)}, target="weight", epsilon=1)
+    >>> question.features, len(question.report({"age": 61, "weight": 80})["answer"])
+    (('age',), 4)
     """
 
     mechanism: ClassVar[str] = "moment_sampler"
@@ -183,6 +204,14 @@ class GradientSampler(RegressionQuestion):
     loss : {"squared", "logistic"}
     clip : number
         Entries are cut to ± this; above 0. Nothing is cut of ``"logistic"`` from 1 on.
+
+    Examples
+    --------
+    >>> from analyst_client.local import GradientSampler
+    >>> bounds = {"age": (0, 120), "weight": (30, 200)}
+    >>> question = GradientSampler(bounds, target="weight", coefficients=[0, 0], epsilon=1)
+    >>> len(question.report({"age": 61, "weight": 80})["answer"])
+    2
     """
 
     coefficients: Sequence[Number]

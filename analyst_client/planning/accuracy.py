@@ -60,6 +60,14 @@ class Accuracy:
         Number of simulated releases; 0 by formula.
     notes : tuple of str
         Guesses, and reasons for caution.
+
+    Examples
+    --------
+    >>> from analyst_client.kinds.gram.examples import QUOTE
+    >>> from analyst_client import Assumptions, expected_accuracy
+    >>> accuracy = expected_accuracy(QUOTE, Assumptions.of(QUOTE, rows=7000, residual_sd=0.5))
+    >>> round(accuracy.half_length("age"), 4)
+    0.0018
     """
 
     dataset: str

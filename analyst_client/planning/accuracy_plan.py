@@ -36,6 +36,14 @@ class AccuracyPlan:
         The cost that is needed; the quote's, from `rows_for`; None where none would do.
     is_laplace : bool
     text : str
+
+    Examples
+    --------
+    >>> from analyst_client.kinds.gram.examples import QUOTE
+    >>> from analyst_client import Assumptions, epsilon_for
+    >>> plan = epsilon_for(0.002, "age", QUOTE, Assumptions.of(QUOTE, rows=7000, residual_sd=0.5))
+    >>> plan.is_feasible, round(plan.epsilon, 2)
+    (True, 0.85)
     """
 
     parameter: str

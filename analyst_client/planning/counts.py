@@ -33,6 +33,16 @@ def price_for_error(quote: CountsQuote, error: float, level: float = 0.95) -> Co
     Notes
     -----
     `CountsQuote.largest_error` is proportional to the noise, which falls as one over µ, √ρ or the ε of Laplace noise.
+
+    Examples
+    --------
+    >>> from analyst_client.planning import price_for_error
+    >>> from analyst_client import Axis, CountsRequest
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> request = CountsRequest([["sex", Axis("age", edges=[50, 60, 70, 100])]], epsilon=0.5, delta=1e-6)
+    >>> round(price_for_error(client.quote("flchain", request), error=10.0).epsilon, 2)
+    1.12
     """
     if not error > 0.0:
         raise ValueError(f"error must be positive, not {error!r}")

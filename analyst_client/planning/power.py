@@ -48,6 +48,16 @@ class PowerTable:
     needed : tuple of float
         For each effect, the ε or the number of rows that gives the wanted power; infinite where none does.
     facts : tuple of (str, str)
+
+    Examples
+    --------
+    >>> from analyst_client.kinds.gram.examples import QUOTE
+    >>> from analyst_client import Assumptions
+    >>> from analyst_client.planning import power_table
+    >>> assumptions = Assumptions.of(QUOTE, rows=7000, residual_sd=0.5)
+    >>> table = power_table("age", [0.002, 0.004], QUOTE, assumptions)
+    >>> table.effects, table.power[-1].round(2).tolist()
+    ((0.002, 0.004), [0.89, 1.0])
     """
 
     title: str

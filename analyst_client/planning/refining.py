@@ -61,6 +61,14 @@ class RefinementQuote(Displayable):
     useless : tuple of str
         Reasons for which no slope would be told, by public numbers: `CuratorClient.refine` refuses the call, unless
         ``even_so=True``.
+
+    Examples
+    --------
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client, features = recorded_client("one_call"), ["age", "sex", "creatinine"]
+    >>> quote = client.quote_refinement("flchain", features, target="kappa", epsilon=1.0, delta=1e-6)
+    >>> len(quote.steps), dict(zip(quote.terms, quote.half_lengths.round(3).tolist()))
+    (12, {'age': 0.03, 'sex[M]': 0.03, 'creatinine': 0.029})
     """
 
     dataset: str

@@ -37,6 +37,20 @@ def survival_plot(curves: SurvivalCurves, ax: Axes | None = None) -> Axes:
     -------
     Axes
         With time along, and survival from 0 to 1.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from analyst_client import ContingencyTable
+    >>> from analyst_client.analyses import Factor, kaplan_meier
+    >>> years = Factor("years", ("[0, 1)", "[1, 2)", "[2, 3)"), (0.0, 1.0, 2.0, 3.0))
+    >>> factors = [years, Factor("dead", ("no", "yes")), Factor("arm", ("old", "new"))]
+    >>> cells = [[[21.0, 18.0], [60.0, 41.0]], [[25.0, 22.0], [55.0, 38.0]], [[180.0, 240.0], [59.0, 41.0]]]
+    >>> counts = ContingencyTable(cells, 2.0, factors=factors)
+    >>> from analyst_client.plots import survival_plot
+    >>> survival_plot(kaplan_meier(counts, "years", "dead", "arm")).get_ylabel()
+    'survival, with 95% intervals'
     """
     ax = axes_or_new(ax)
     start = min(0.0, float(curves.times[0]))
@@ -77,6 +91,18 @@ def roc_plot(curves: RocCurve | Mapping[str, RocCurve], ax: Axes | None = None) 
     ------
     ValueError
         When there is no curve.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from analyst_client import ContingencyTable
+    >>> from analyst_client.analyses import Factor, roc_curve
+    >>> factors = [Factor("score", ("low", "middle", "high")), Factor("ill", ("no", "yes"))]
+    >>> counts = ContingencyTable([[310.0, 18.0], [140.0, 41.0], [52.0, 96.0]], 2.0, factors=factors)
+    >>> from analyst_client.plots import roc_plot
+    >>> roc_plot(roc_curve(counts, "score", "ill")).get_xlabel().splitlines()
+    ['false positive rate', '95% intervals, one rate at a time']
     """
     listed = {"": curves} if isinstance(curves, RocCurve) else dict(curves)
     if not listed:

@@ -100,6 +100,17 @@ def coefficient_forest(
         When a release lacks what intervals need, or a fit is not fitted.
     ValueError
         When there is no fit, no such term or no such target.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from analyst_client.plots import coefficient_forest
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("one_call")
+    >>> fit = client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True)
+    >>> [label.get_text() for label in coefficient_forest(fit).get_yticklabels()]
+    ['age (years)', 'sex[M]', 'creatinine (mg/dL)']
     """
     listed = {"": fits} if isinstance(fits, Fit) else dict(fits)
     if not listed:
@@ -157,6 +168,17 @@ def estimate_forest(table: EstimateTable, ax: Axes | None = None) -> Axes:
     -------
     Axes
         With a row for each estimate.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from analyst_client.plots import estimate_forest
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("one_call")
+    >>> fit = client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True)
+    >>> [label.get_text() for label in estimate_forest(fit.margins()).get_yticklabels()]
+    ['age per unit', 'sex M - F', 'creatinine per unit']
     """
     drawn = [Estimate(one.value, _as_set(one.conf_low, one.conf_high)) for one in table.estimates]
     ax = axes_or_new(ax, height=1.3 + 0.28 * len(drawn))

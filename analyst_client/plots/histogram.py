@@ -57,6 +57,18 @@ def histogram(table: NoisyTable, ax: Axes | None = None, *, level: float = 0.95)
     ------
     ValueError
         When the table has no axis, or more than two: draw a `margin`.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from analyst_client.plots import histogram
+    >>> from analyst_client import Axis, CountsRequest
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> request = CountsRequest([["sex", Axis("age", edges=[50, 60, 70, 100])]], epsilon=0.5, delta=1e-6)
+    >>> histogram(client.release("flchain", request).tables[0]).get_ylabel()
+    'rows, with 95% intervals'
     """
     if not 1 <= len(table.axes) <= 2:
         raise ValueError("a table of one or two axes is drawn: take a margin of this one")

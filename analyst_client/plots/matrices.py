@@ -68,6 +68,16 @@ def noisy_spectrum(source: Release | LinearFit, ax: Axes | None = None, *, failu
     Weyl's inequality it moves none of those of the exact matrix further than its own norm, which is above the dashed
     lines with the stated probability: see `analyst_client.estimators.linalg.noise_norm_quantile`. A direction whose
     eigenvalue lies between them may hold no information at all.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from analyst_client.plots import noisy_spectrum
+    >>> from analyst_client.tutorial import REQUEST, recorded_client
+    >>> release = recorded_client().release("flchain", **REQUEST, epsilon=1.0)
+    >>> noisy_spectrum(release).get_ylabel()
+    'eigenvalue of noisy XᵀX (rows)'
     """
     if not 0.0 < failure_probability < 1.0:
         raise ValueError(f"failure_probability must be in (0, 1), not {failure_probability!r}")
@@ -188,6 +198,17 @@ def ridge_path_plot(path: RidgePath, ax: Axes | None = None, *, terms: Sequence[
     ------
     ValueError
         When `terms` lacks a term of the path.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from analyst_client.estimators import ridge_path
+    >>> from analyst_client.plots import ridge_path_plot
+    >>> from analyst_client.tutorial import REQUEST, recorded_client
+    >>> release = recorded_client().release("flchain", **REQUEST, epsilon=1.0)
+    >>> ridge_path_plot(ridge_path(release)).get_xlabel()
+    'penalty (units of the scaled XᵀX: rows)'
     """
     scales = {term.name: term.scale for term in terms}
     absent = [name for name in path.term_names if terms and name not in scales]

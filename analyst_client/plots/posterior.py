@@ -65,6 +65,18 @@ def posterior_density(
     ------
     ValueError
         When shapes do not fit, a draw is not finite, or there are fewer than two.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from analyst_client import BayesianRegression
+    >>> from analyst_client.plots import posterior_density
+    >>> from analyst_client.tutorial import REQUEST, recorded_client
+    >>> release = recorded_client().release("flchain", **REQUEST, epsilon=1.0)
+    >>> fit = BayesianRegression(seed=1).fit(release)
+    >>> [label.get_text() for label in posterior_density(fit).get_yticklabels()]
+    ['age', 'sex[M]', 'creatinine', 'lambda']
     """
     if not 0.0 < interval < 1.0:
         raise ValueError(f"interval must be in (0, 1), not {interval!r}")

@@ -44,6 +44,15 @@ def budget_bar(budget: Budget | AnyQuote, ax: Axes | None = None) -> Axes:
     -------
     Axes
         With one bar, from 0 to the limit.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from analyst_client.plots import budget_bar
+    >>> from analyst_client.tutorial import recorded_client
+    >>> budget_bar(recorded_client("methods").budget("flchain")).get_xlabel()
+    'µ² of olmsted, of a limit of ε = 3, δ = 1e-06; shares add up, ε does not'
     """
     ax = axes_or_new(ax, height=1.4)
     is_quote = isinstance(budget, AnyQuote)
@@ -144,6 +153,14 @@ def privacy_accuracy_curve(
     ------
     ValueError
         When lengths do not agree, or a number cannot stand on its axis.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from analyst_client.plots import privacy_accuracy_curve
+    >>> privacy_accuracy_curve([0.1, 0.3, 1.0], [0.4, 0.15, 0.06], reference=0.03).get_xscale()
+    'log'
     """
     named = dict(half_lengths) if isinstance(half_lengths, Mapping) else {"": half_lengths}
     x = np.asarray(epsilons, dtype=np.float64)
@@ -227,6 +244,16 @@ def quote_accuracy_curve(
     ------
     ValueError
         When there is no such parameter, or a number makes no sense.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from analyst_client import Assumptions
+    >>> from analyst_client.plots import quote_accuracy_curve
+    >>> from analyst_client.kinds.gram.examples import QUOTE
+    >>> quote_accuracy_curve(QUOTE, Assumptions.of(QUOTE, rows=7000, residual_sd=0.5), "age").get_ylabel()
+    'half length of the interval of age'
     """
     quoted = quote.cost.pure_epsilon if quote.cost.pure_epsilon is not None else quote.cost.epsilon
     chosen = np.geomspace(0.1 * quoted, 10.0 * quoted, 25).tolist() if epsilons is None else list(epsilons)

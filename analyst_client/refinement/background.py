@@ -25,6 +25,15 @@ class RefinementJob:
         Whether it has ended, in whichever way.
     progress : Progress
         The step that is being taken, what was spent, and how long it takes still.
+
+    Examples
+    --------
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client, features = recorded_client("one_call"), ["age", "sex", "creatinine"]
+    >>> job = client.submit_refinement("flchain", features, target="kappa", epsilon=1.0, delta=1e-6)
+    >>> refinement = job.result()  # waits for it
+    >>> job.done
+    True
     """
 
     def __init__(self, refining: Refining) -> None:

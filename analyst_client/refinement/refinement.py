@@ -49,6 +49,14 @@ class Refinement(Displayable):
         In the order in which they were bought.
     codings : tuple of Coding
         The terms that quotes named on the way.
+
+    Examples
+    --------
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client, features = recorded_client("one_call"), ["age", "sex", "creatinine"]
+    >>> refinement = client.refine("flchain", features, target="kappa", epsilon=1.0, delta=1e-6)
+    >>> [release.kind for release in refinement.releases].count("score")
+    10
     """
 
     problem: Problem

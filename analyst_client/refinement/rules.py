@@ -139,6 +139,12 @@ class RefinementRules:
     -----
     The defaults are for intervals and predictions, of the columns as they are declared. `for_predictions` cuts columns
     to where they were found, which predicts better where rows are few or tails long, and tells no interval.
+
+    Examples
+    --------
+    >>> from analyst_client.refinement import RefinementRules
+    >>> RefinementRules().looks, RefinementRules.for_predictions().looks
+    ((0.02, 0.02, 0.03, 0.03, 0.05), (0.04, 0.04, 0.05, 0.05, 0.1))
     """
 
     enough: float | None = 5.0
@@ -448,6 +454,12 @@ class GeneralizedRules(RefinementRules):
         Longest move of the index η in a step, in standard deviations: noise goes no further.
     misfit : float
         Deviation of the information from that of normal terms, relative, for an index of deviation 1.
+
+    Examples
+    --------
+    >>> from analyst_client.refinement import GeneralizedRules
+    >>> GeneralizedRules().looks
+    (0.02, 0.02, 0.03, 0.03, 0.05)
     """
 
     enough: float | None = None

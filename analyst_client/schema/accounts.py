@@ -46,6 +46,14 @@ class Budget(Displayable, Readable):
         The head of the population's ledger, signed by the curator.
     highest_limit : Amount or None
         The highest that the limit ever was: that of the guarantee. None where an older curator does not state it.
+
+    Examples
+    --------
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> budget = client.budget("flchain")
+    >>> budget.population, budget.limit.epsilon, budget.remaining.epsilon
+    ('olmsted', 3.0, 3.0)
     """
 
     dataset: str
@@ -87,6 +95,14 @@ class Reservation(Displayable, Readable):
     project : str or None
     receipt : Receipt
         The ledger entry of the reservation.
+
+    Examples
+    --------
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> held = client.reserve("flchain", epsilon=0.2, delta=1e-6, expires_in_s=3600)
+    >>> held.state, round(held.remaining.epsilon, 3), held.drawn.epsilon
+    ('open', 0.2, 0.0)
     """
 
     id: str

@@ -42,6 +42,14 @@ class Amount(Readable):
     pure_epsilon : float or None
         The ε of one Laplace release alone, with δ = 0. The `epsilon` of an account that counts µ² or ρ is larger: it is
         what the account's number implies.
+
+    Examples
+    --------
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> left = client.budget("flchain").remaining
+    >>> left.epsilon, left.delta, round(left.mu, 3)
+    (3.0, 1e-06, 0.648)
     """
 
     mu: float | None
@@ -60,6 +68,14 @@ class Cost(Amount):
     ----------
     share_of_budget : float
         Its part of the population's limit, 0 to 1.
+
+    Examples
+    --------
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> cost = client.releases("flchain")[-1].cost
+    >>> round(cost.epsilon, 3), cost.delta, round(cost.share_of_budget, 3)
+    (0.495, 1e-06, 0.036)
     """
 
     share_of_budget: Annotated[float, Fields.number] = 0.0

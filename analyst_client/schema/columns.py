@@ -180,6 +180,16 @@ class DerivedColumn(Column):
     expression : Expression
     sources : tuple of Column
         The declared columns that it is computed from.
+
+    Examples
+    --------
+    >>> from analyst_client.terms import col
+    >>> from analyst_client.tutorial import recorded_client
+    >>> features = ["age", "sex", "kappa", "lambda", "mgus", col("kappa") + col("lambda") >= 4.72]
+    >>> options = {"rows": "box", "statistics": ["xtx"], "epsilon": 1.3, "delta": 1e-6}
+    >>> high = recorded_client("paper").quote("flchain", features, **options).features[-1]
+    >>> high.type, high.expression, [column.name for column in high.sources]
+    ('boolean', 4.72 <= (kappa + lambda), ['kappa', 'lambda'])
     """
 
     expression: Expression = field(default=NOTHING, compare=False)  # its name tells which it is
@@ -273,6 +283,14 @@ class Term:
         The function of the column that it is.
     factors : tuple of Term
         Terms that it is the product of.
+
+    Examples
+    --------
+    >>> from analyst_client.tutorial import REQUEST, recorded_client
+    >>> release = recorded_client().release("flchain", **REQUEST, epsilon=1.0)
+    >>> age = release.terms[1]
+    >>> age.name, age.center, age.scale
+    ('age', 75.0, 25.0)
     """
 
     name: str

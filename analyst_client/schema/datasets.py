@@ -43,6 +43,14 @@ class Dataset(Displayable, Readable):
         Moment at which the dataset ended, and the name of the one that took its place.
     same_people_as : tuple of str
         Other populations that are declared to have people of this dataset: for these people the budgets add up.
+
+    Examples
+    --------
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> dataset = client.dataset("flchain")
+    >>> dataset.population, dataset.row_capacity, dataset.column("age").upper
+    ('olmsted', 20000, 100.0)
     """
 
     name: str

@@ -34,6 +34,14 @@ class Identity(Displayable, Readable):
         End of the token, or of the sign-in.
     visas : tuple of str
         Values of the visas that the provider passed on.
+
+    Examples
+    --------
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> identity = client.whoami()
+    >>> identity.name, identity.roles, identity.read_only
+    ('anna', ('analyst',), False)
     """
 
     name: str

@@ -34,6 +34,14 @@ class Permit(Displayable, Readable):
         Grows with each change.
     rules : dict or None
         Rules for each release, by their names.
+
+    Examples
+    --------
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> permit = client.permits()[0]
+    >>> permit.people, permit.datasets, permit.expires_at
+    (('anna',), ('flchain',), None)
     """
 
     id: str
@@ -107,6 +115,14 @@ class Proposal(Displayable, Readable):
         Of an open change of a permit its terms as they are now; None in a list.
     amounts : dict of str to Amount
         Of a limit what it was (``"from"``), what is asked (``"to"``) and what is ``"spent_and_held"``; empty in a list.
+
+    Examples
+    --------
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> proposal = client.proposals()[0]
+    >>> proposal.state, proposal.reason
+    ('open', 'The study begins in January')
     """
 
     id: str

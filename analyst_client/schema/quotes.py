@@ -42,6 +42,15 @@ class Offer(Readable):
         Id to give to `CuratorClient.fetch_release`.
     difference : str
         Difference from the request, in the curator's words.
+
+    Examples
+    --------
+    >>> from analyst_client.tutorial import recorded_client
+    >>> options = {"target": "kappa", "rows": "box", "epsilon": 0.1, "delta": 1e-6}
+    >>> quote = recorded_client("methods").quote("flchain", ["age", "sex"], **options)
+    >>> for offer in quote.offers:
+    ...     print(*offer.difference.split("; ")[:2])
+    it also holds the feature creatinine its rows were mapped by ball, not by box
     """
 
     release_id: Annotated[str, "release"]
@@ -183,6 +192,16 @@ class AnyQuote(Stated):
         unless ``even_so=True``.
     notes : tuple of str
         Other facts that public numbers make certain of the request.
+
+    Examples
+    --------
+    >>> from analyst_client import Axis, CountsRequest
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> request = CountsRequest([["sex", Axis("age", edges=[50, 60, 70, 100])]], epsilon=0.5, delta=1e-6)
+    >>> quote = client.quote("flchain", request)
+    >>> quote.kind, quote.affordable, round(quote.cost.share_of_budget, 4)
+    ('counts', True, 0.0367)
     """
 
     dataset: str
@@ -257,6 +276,14 @@ class ReleaseSummary(Readable):
         The request with every default filled in.
     cost : Cost
         The charge when it was made; reading it is free.
+
+    Examples
+    --------
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> summary = client.releases("flchain")[-1]
+    >>> summary.kind, summary.request["features"], round(summary.cost.epsilon, 3)
+    ('gram', ['age', 'sex', 'creatinine'], 0.495)
     """
 
     id: str

@@ -50,6 +50,13 @@ class Receipt(Displayable, dict[str, Any]):
     """An entry of the ledger with its hash and signature: a dict of the members as they came, unchecked.
 
     `Release.verify` checks that of a release.
+
+    Examples
+    --------
+    >>> from analyst_client.tutorial import REQUEST, recorded_client
+    >>> release = recorded_client().release("flchain", **REQUEST, epsilon=1.0)
+    >>> release.receipt["population"], release.receipt["sequence"]
+    ('olmsted', 5)
     """
 
     @classmethod

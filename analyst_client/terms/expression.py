@@ -234,7 +234,14 @@ def col(name: str) -> Expression:
 
 
 def log(argument: "str | Expression") -> Expression:
-    """Return a natural logarithm; the bounds of its argument are above 0."""
+    """Return a natural logarithm; the bounds of its argument are above 0.
+
+    Examples
+    --------
+    >>> from analyst_client.terms import col, log
+    >>> log(col("kappa") + 1)
+    log(kappa + 1.0)
+    """
     return call("log", argument)
 
 

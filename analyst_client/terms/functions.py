@@ -9,22 +9,50 @@ Argument = str | Expression
 
 
 def exp(argument: Argument) -> Expression:
-    """Return an exponential; the bounds of its argument are within ±300."""
+    """Return an exponential; the bounds of its argument are within ±300.
+
+    Examples
+    --------
+    >>> from analyst_client.terms import exp
+    >>> exp("kappa")
+    exp(kappa)
+    """
     return call("exp", argument)
 
 
 def sqrt(argument: Argument) -> Expression:
-    """Return a square root; the bounds of its argument are not below 0."""
+    """Return a square root; the bounds of its argument are not below 0.
+
+    Examples
+    --------
+    >>> from analyst_client.terms import sqrt
+    >>> sqrt("kappa")
+    sqrt(kappa)
+    """
     return call("sqrt", argument)
 
 
 def minimum(*arguments: Argument | float) -> Expression:
-    """Return the least of several."""
+    """Return the least of several.
+
+    Examples
+    --------
+    >>> from analyst_client.terms import minimum
+    >>> minimum("creatinine", 2.0)
+    minimum(creatinine, 2.0)
+    """
     return call("minimum", *arguments)
 
 
 def maximum(*arguments: Argument | float) -> Expression:
-    """Return the largest of several."""
+    """Return the largest of several.
+
+    Examples
+    --------
+    >>> from analyst_client.terms import maximum
+    >>> maximum("kappa", "lambda", 0.5)
+    maximum(kappa, lambda, 0.5)
+    """
     return call("maximum", *arguments)
 
 
@@ -47,7 +75,14 @@ def cut(argument: Argument, points: Sequence[float]) -> Expression:
 
 
 def reference(argument: Argument, level: str) -> Expression:
-    """Return a category with another level first: beside a constant, coefficients are differences from that one."""
+    """Return a category with another level first: beside a constant, coefficients are differences from that one.
+
+    Examples
+    --------
+    >>> from analyst_client.terms import reference
+    >>> reference("sex", "M")
+    reference(sex, 'M')
+    """
     if not isinstance(level, str):
         raise ValueError(f"a level is a text, such as {str(level)!r}")  # noqa: TRY004 -- one kind of error for arguments
     return Expression("reference", (as_expression(argument),), (level,))
@@ -57,6 +92,12 @@ def poly(argument: Argument, degree: int) -> Expression:
     """Return Legendre polynomials of a number over its bounds: 1 to `degree`, orthogonal where it is uniform.
 
     They span what powers span, with far less noise in a fit; `LinearFit.raw_powers` has coefficients of powers.
+
+    Examples
+    --------
+    >>> from analyst_client.terms import poly
+    >>> poly("age", 2)
+    polynomial(age, 2)
     """
     if as_whole(degree, "a degree") == 1:
         return as_expression(argument)
@@ -96,6 +137,12 @@ def ns(argument: Argument, df: int | None = None, knots: Sequence[float] | None 
         Number of terms beside a constant: ``df - 1`` knots at equal distances between the declared bounds.
     knots : sequence of float, optional
         Within the bounds, in place of `df`.
+
+    Examples
+    --------
+    >>> from analyst_client.terms import ns
+    >>> ns("age", df=3)
+    natural_spline(age, 2 knots)
     """
     return Expression("natural_spline", (as_expression(argument),), (_place(df, knots, least=1, name="ns(x, df=2)"),))
 

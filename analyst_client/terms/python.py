@@ -29,6 +29,18 @@ class FormulaError(CuratorError, ValueError):
     text : str
     start, stop : int
         The place in the text.
+
+    Examples
+    --------
+    >>> from analyst_client.errors import FormulaError
+    >>> from analyst_client.tutorial import recorded_client
+    >>> try:
+    ...     recorded_client("methods").quote("flchain", ["age"], target="kappa", where="age >", epsilon=0.1, delta=1e-6)
+    ... except FormulaError as error:
+    ...     print(error)
+    this is no expression of Python
+        age >
+        ^^^^^
     """
 
     def __init__(self, rule: str, text: str, start: int = 0, stop: int | None = None) -> None:

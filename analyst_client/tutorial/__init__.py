@@ -7,6 +7,7 @@ The notebooks of docs/notebooks and the analyst's lines of README.md run on them
 True
 """
 
+import base64
 import csv
 import gzip
 import json
@@ -15,6 +16,7 @@ from typing import Any
 
 import httpx
 
+from analyst_client.admin import CuratorAdmin
 from analyst_client.client import CuratorClient
 from analyst_client.kinds.gram.release import Release
 
@@ -24,8 +26,16 @@ ANSWERS, RELEASE, KEY, EXACT, HELD_OUT = (
 )
 PAPER, PAPER_KEY, PAPER_EXACT = (HERE / name for name in ("paper.json", "paper-key.txt", "paper_exact.json"))
 ONE_CALL, ONE_CALL_KEY = HERE / "one_call.json.gz", HERE / "one-call-key.txt"
-SESSIONS = {"first_fit": (ANSWERS, KEY), "paper": (PAPER, PAPER_KEY), "one_call": (ONE_CALL, ONE_CALL_KEY)}
-"""By the name of their notebook: what was answered, and the curator's key."""
+METHODS, METHODS_KEY = HERE / "methods.json.gz", HERE / "methods-key.txt"
+ADMINISTRATION = HERE / "administration.json.gz"
+SESSIONS = {
+    "first_fit": (ANSWERS, KEY),
+    "paper": (PAPER, PAPER_KEY),
+    "one_call": (ONE_CALL, ONE_CALL_KEY),
+    "methods": (METHODS, METHODS_KEY),
+    "administration": (ADMINISTRATION, METHODS_KEY),
+}
+"""By the name of their notebook, or for the examples of docstrings: what was answered, and the curator's key."""
 ADDRESS = "https://curator.example"
 REQUEST: dict[str, Any] = {
     "features": ["age", "sex", "creatinine", "lambda"],
@@ -54,7 +64,9 @@ class Recorded(httpx.BaseTransport):
             raise httpx.ConnectError("only what was recorded can be asked here", request=request)
         if len(found) > 1:
             self.answers.remove(found[0])
-        return httpx.Response(found[0]["status"], headers=found[0]["headers"], text=found[0]["text"])
+        answer = found[0]
+        content = base64.b64decode(answer["base64"]) if "base64" in answer else answer["text"].encode()
+        return httpx.Response(answer["status"], headers=answer["headers"], content=content)
 
 
 def describe(request: httpx.Request) -> dict[str, Any]:
@@ -80,10 +92,29 @@ def recorded_client(session: str = "first_fit") -> CuratorClient:
     Parameters
     ----------
     session : str
-        The name of a notebook: ``"first_fit"``, ``"paper"`` or ``"one_call"``.
+        The name of a notebook: ``"first_fit"``, ``"paper"`` or ``"one_call"``. Or ``"methods"``, which answers what the
+        examples of docstrings ask.
+
+    Examples
+    --------
+    >>> client = recorded_client("one_call")
+    >>> fit = client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True)
+    >>> fit.coef_.round(2).tolist()
+    [0.02, -0.07, 1.05]
     """
     answers = Recorded(SESSIONS[session][0])
     return CuratorClient(ADDRESS, "a-token", key=curator_key(session), memory=None, max_attempts=1, transport=answers)
+
+
+def recorded_admin() -> CuratorAdmin:
+    """Return a privacy officer's side of the recorded curator of ``"methods"``.
+
+    Examples
+    --------
+    >>> len(recorded_admin().list_keys())
+    1
+    """
+    return CuratorAdmin(ADDRESS, "a-token", transport=Recorded(ADMINISTRATION))
 
 
 def curator_key(session: str = "first_fit") -> str:

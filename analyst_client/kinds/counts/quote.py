@@ -31,6 +31,16 @@ class CountsQuote(Tables, PartsQuote):
         In the order that was asked, each with its `axes`, its `shape` and its `name` in `noise`.
     noise : StatisticNoise
         Its `distribution`, and `sd` by the table's name.
+
+    Examples
+    --------
+    >>> from analyst_client import Axis, CountsRequest
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> request = CountsRequest([["sex", Axis("age", edges=[50, 60, 70, 100])]], epsilon=0.5, delta=1e-6)
+    >>> quote = client.quote("flchain", request)
+    >>> round(quote.largest_error(0.95), 1)  # rows by which no cell is off, with probability 95 %
+    21.2
     """
 
     heads = ("table", "cells")

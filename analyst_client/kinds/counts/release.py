@@ -22,6 +22,16 @@ class CountsRelease(Tables, PartsRelease):
     Attributes
     ----------
     tables : tuple of Table
+
+    Examples
+    --------
+    >>> from analyst_client import Axis, CountsRequest
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> request = CountsRequest([["sex", Axis("age", edges=[50, 60, 70, 100])]], epsilon=0.5, delta=1e-6)
+    >>> release = client.release("flchain", request)
+    >>> release.tables[0].values.round().tolist()
+    [[1639.0, 1208.0, 1479.0], [1496.0, 1121.0, 898.0]]
     """
 
     kind = KIND

@@ -59,6 +59,16 @@ class Table(TableShape, Displayable):
         Standard deviation of one draw.
     is_laplace : bool
         Whether the draws are Laplace or Gaussian.
+
+    Examples
+    --------
+    >>> from analyst_client import Axis, CountsRequest
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> request = CountsRequest([["sex", Axis("age", edges=[50, 60, 70, 100])]], epsilon=0.5, delta=1e-6)
+    >>> table = client.release("flchain", request).tables[0]
+    >>> table.shape, table.margin("sex").values.round().tolist()
+    ((2, 3), [4326.0, 3516.0])
     """
 
     values: FloatArray

@@ -31,6 +31,13 @@ class Coded(Stated):
         Of rows of combinations, see `CombinedRows`, the terms that `terms` are combined of; else none.
     posted : Combinations or None
         The weights of these combinations, as the curator used them.
+
+    Examples
+    --------
+    >>> from analyst_client.tutorial import REQUEST, recorded_client
+    >>> release = recorded_client().release("flchain", **REQUEST, epsilon=1.0)
+    >>> release.feature_names, release.term_names
+    (('age', 'sex', 'creatinine', 'lambda'), ('(constant)', 'age', 'sex[M]', 'creatinine', 'lambda'))
     """
 
     features: tuple[Column, ...]

@@ -21,6 +21,12 @@ class Noise(NamedNoise):
         Of one entry.
     distribution : str
         Law of the noise, as the curator names it: ``"discrete_gaussian"`` or ``"discrete_laplace"``.
+
+    Examples
+    --------
+    >>> from analyst_client.kinds.gram.examples import QUOTE
+    >>> round(QUOTE.noise.xty, 2), QUOTE.noise.distribution
+    (7.76, 'discrete_gaussian')
     """
 
     xtx_diagonal: Deviation = None
@@ -45,6 +51,14 @@ class Quote(Coded, AnyQuote):
     steps : TwoSteps or None
         Outcomes of several steps: of the one that chooses the row map, both ends of what the release may then be, and
         of the one that buys robust standard errors.
+
+    Examples
+    --------
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> quote = client.quote("flchain", ["age", "sex", "creatinine"], target="kappa", epsilon=0.5, delta=1e-6)
+    >>> quote.term_names, quote.affordable
+    (('(constant)', 'age', 'sex[M]', 'creatinine'), True)
     """
 
     noise: Noise

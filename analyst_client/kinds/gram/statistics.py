@@ -29,6 +29,13 @@ class NoisyStatistics(Coded):
         Noisy smallest eigenvalue of XᵀX.
     noise : Noise
         Standard deviations of the noise.
+
+    Examples
+    --------
+    >>> from analyst_client.tutorial import REQUEST, recorded_client
+    >>> release = recorded_client().release("flchain", **REQUEST, epsilon=1.0)
+    >>> release.xtx.shape, release.xty.shape, release.has_constant
+    ((5, 5), (5, 1), True)
     """
 
     xtx: FloatArray | None

@@ -37,6 +37,16 @@ class Histogram(Displayable):
         Standard deviation of a draw of noise; see `sd` for that of a bin.
     is_tree, is_laplace : bool
         Whether it was made of a tree, and whether draws are Laplace or Gaussian.
+
+    Examples
+    --------
+    >>> from analyst_client import Flat, MarginalsRequest, Moments, Tree
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> request = MarginalsRequest([Tree(["age"]), Flat(["kappa"]), Moments(["age"])], epsilon=0.5, delta=1e-6)
+    >>> histogram = client.release("flchain", request).histogram("kappa")
+    >>> histogram.edges[:3], histogram.values[:3].round().tolist()
+    ((0.0, 0.375, 0.75), [199.0, 773.0, 2033.0])
     """
 
     axis: TableAxis

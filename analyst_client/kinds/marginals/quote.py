@@ -33,6 +33,16 @@ class MarginalsQuote(Marginals, PartsQuote):
         In the order that was asked, each with its `type`, its `columns` and its `name` in `noise`.
     noise : StatisticNoise
         Its `distribution`, and `sd` by the item's name.
+
+    Examples
+    --------
+    >>> from analyst_client import Flat, MarginalsRequest, Moments, Tree
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> request = MarginalsRequest([Tree(["age"]), Flat(["kappa"]), Moments(["age"])], epsilon=0.5, delta=1e-6)
+    >>> quote = client.quote("flchain", request)
+    >>> quote.affordable, round(quote.cost.epsilon, 3)
+    (True, 0.5)
     """
 
     heads = ("item", "numbers")

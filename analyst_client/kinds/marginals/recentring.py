@@ -37,6 +37,16 @@ class Recentring:
     source : str
         ``"tree"``, ``"flat"`` or ``"moments"``; ``"bounds"`` where the noise hides what they told: then the range is
         that of the declared bounds, with its middle and half its width.
+
+    Examples
+    --------
+    >>> from analyst_client import Flat, MarginalsRequest, Moments, Tree
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> request = MarginalsRequest([Tree(["age"]), Flat(["kappa"]), Moments(["age"])], epsilon=0.5, delta=1e-6)
+    >>> found = client.release("flchain", request).recentring(["age"])["age"]
+    >>> round(found.center, 1), round(found.scale, 1), found.source
+    (64.0, 10.0, 'tree')
     """
 
     column: str

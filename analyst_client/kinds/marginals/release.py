@@ -54,6 +54,16 @@ class MarginalsRelease(Marginals, PartsRelease):
     ----------
     marginals : tuple of Marginal
         The items, each with its `type`, its `columns`, and its `values` as they were released.
+
+    Examples
+    --------
+    >>> from analyst_client import Flat, MarginalsRequest, Moments, Tree
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> request = MarginalsRequest([Tree(["age"]), Flat(["kappa"]), Moments(["age"])], epsilon=0.5, delta=1e-6)
+    >>> release = client.release("flchain", request)
+    >>> round(release.mean("age").value, 1), round(release.std("age").value, 1)
+    (64.3, 10.6)
     """
 
     kind = KIND

@@ -61,6 +61,18 @@ class ScoreNoise(NamedNoise):
         In rows, or in their weight.
     distribution : str
         Law of the noise: ``"discrete_gaussian"`` or ``"discrete_laplace"``.
+
+    Examples
+    --------
+    >>> from analyst_client.kinds import ScoreRequest
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> directions = {"(constant)": [1, 0], "age": [0, 1]}
+    >>> options = {"directions": directions, "norm": 2.0, "epsilon": 0.5, "delta": 1e-6}
+    >>> request = ScoreRequest(["age"], "kappa", coefficients={"age": 0.3}, **options)
+    >>> noise = client.quote("flchain", request).noise
+    >>> round(noise.score, 2), noise.norms
+    (8.06, None)
     """
 
     score: Deviation = None

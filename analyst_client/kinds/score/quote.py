@@ -23,6 +23,18 @@ class ScoreQuote(PostedScore, AnyQuote):
         Coefficients θ as the curator would use them.
     directions : ndarray of shape (D, k)
         Directions P over the norm as the curator would use them.
+
+    Examples
+    --------
+    >>> from analyst_client.kinds import ScoreRequest
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> directions = {"(constant)": [1, 0], "age": [0, 1]}
+    >>> options = {"directions": directions, "norm": 2.0, "epsilon": 0.5, "delta": 1e-6}
+    >>> request = ScoreRequest(["age"], "kappa", coefficients={"age": 0.3}, **options)
+    >>> quote = client.quote("flchain", request)
+    >>> quote.term_names, quote.affordable
+    (('(constant)', 'age'), True)
     """
 
     noise: ScoreNoise

@@ -52,6 +52,17 @@ class ScoreRelease(PostedScore, PublishedAnswer):
     loss : str
         ``"linear"``, ``"logistic"`` or ``"poisson"``.
     statistics : tuple of str
+
+    Examples
+    --------
+    >>> from analyst_client.kinds import ScoreRequest
+    >>> from analyst_client.tutorial import recorded_client
+    >>> client = recorded_client("methods")
+    >>> directions = {"(constant)": [1, 0], "age": [0, 1]}
+    >>> options = {"directions": directions, "norm": 2.0, "epsilon": 0.5, "delta": 1e-6}
+    >>> request = ScoreRequest(["age"], "kappa", coefficients={"age": 0.3}, **options)
+    >>> client.release("flchain", request).score.round().tolist()
+    [-1579.0, 607.0]
     """
 
     kind = KIND

@@ -2,7 +2,9 @@
 
 import doctest
 import importlib
+import inspect
 import pkgutil
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,17 +16,51 @@ from marginals_examples import MarginalsCurator
 from score_examples import ScoreCurator
 
 import analyst_client
+from analyst_client import CuratorClient, Curators
+from analyst_client.estimators.base import Fit
 from analyst_client.exports import public_names
 
 MODULES = [
     importlib.import_module(module.name) for module in pkgutil.walk_packages(analyst_client.__path__, "analyst_client.")
 ] + [analyst_client]
 PUBLIC = [importlib.import_module(name) for name in dict.fromkeys(public_names().values()) if name != "analyst_client"]
+EXPORTED = {name: getattr(importlib.import_module(module), name) for name, module in public_names().items()}
+METHODS = {
+    f"{owner.__name__}.{name}": member
+    for owner in (CuratorClient, Curators, Fit)
+    for name, member in inspect.getmembers(owner)
+    if not name.startswith("_") and (callable(member) or inspect.isdatadescriptor(member))
+}
+SHOWN = {
+    (test.name.rpartition(".")[2], f"{example.source}\n{example.want}")
+    for module in MODULES
+    for test in doctest.DocTestFinder().find(module)
+    for example in test.examples
+}
+"""Lines of all examples, each with the name in whose docstring it stands."""
+
+
+def is_shown(name: str, value: object) -> bool:
+    """Return whether a docstring has an example, or another's example has its name as a word."""
+    member = name.rpartition(".")[2]
+    word = re.compile(rf"\.{member}\b" if "." in name else rf"\b{member}\b")
+    return ">>> " in (value.__doc__ or "") or any(owner != member and word.search(lines) for owner, lines in SHOWN)
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
 def test_examples_run_as_written(module: ModuleType) -> None:
     assert doctest.testmod(module).failed == 0
+
+
+@pytest.mark.parametrize(("name", "value"), (EXPORTED | METHODS).items(), ids=[*EXPORTED, *METHODS])
+def test_a_name_that_analysts_use_has_an_example(name: str, value: object) -> None:
+    assert is_shown(name, value)
+
+
+def test_a_name_without_an_example_would_be_seen() -> None:
+    assert not is_shown("CuratorClient.forget", test_a_name_without_an_example_would_be_seen)
+    assert not is_shown("Forgotten", test_a_name_without_an_example_would_be_seen)
+    assert is_shown("PurchasePlan.buy", test_a_name_without_an_example_would_be_seen)
 
 
 @pytest.mark.parametrize(
