@@ -314,7 +314,16 @@ def test_a_glance_has_one_set_of_columns_and_the_test_of_all_slopes(name: str) -
     test = fit.f_test()
     assert (row["statistic"], row["p_value"], row["df"]) == (test.statistic, test.pvalue, 3)
     assert row["nobs"] > 100.0
-    assert np.isnan(row["r_squared"]) == (fit._estimator_type == "classifier" or hasattr(fit, "dispersion_"))
+
+
+def test_a_refined_linear_fit_has_one_number_of_rows() -> None:
+    client = tutorial.recorded_client("one_call")
+    fit = client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True)
+    rows = fit.refined_.rows
+    (glance,) = fit.glance().to_dict("records")
+    assert glance["nobs"] == glance["df_residual"] + 4 == rows
+    assert dict(fit.summary().facts)["n"] == f"{rows:,.0f} rows, noisy"
+    assert f"F(3, {rows - 4:,.0f})" in dict(fit.summary().facts)
 
 
 @pytest.mark.parametrize("name", [name for name in FITTED if name.endswith("of a release")])
