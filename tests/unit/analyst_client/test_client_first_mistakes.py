@@ -2,6 +2,7 @@
 
 import http.server
 import json
+import pickle
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -435,6 +436,34 @@ def test_members_of_other_libraries_lead_to_those_of_a_fit(fit: OLS) -> None:
         _ = OLS().coef_
     with pytest.raises(AttributeError, match=r"'rsquared'$"):
         _ = LogisticRegression().rsquared  # type: ignore[attr-defined]
+
+
+def test_numbers_by_name_are_used_as_a_series(fit: OLS) -> None:
+    params, names = fit.params, list(fit.params)
+    assert params["Intercept"] == params["const"] == params["(constant)"] == fit.intercept_
+    for found, wanted in [
+        (params * 2, 2 * fit.params_),
+        (1 - params, 1 - fit.params_),
+        (2 / params, 2 / fit.params_),
+        (-params, -fit.params_),
+        (params / fit.bse, fit.params_ / fit.std_errors_),
+        (params + dict(fit.bse), fit.params_ + fit.std_errors_),
+    ]:
+        assert list(found) == names
+        assert np.asarray(found).tolist() == wanted.tolist()
+    assert (fit.pvalues < 0.05) == dict(zip(names, (fit.pvalues_ < 0.05).tolist(), strict=True))
+    assert (params >= fit.params_) == dict.fromkeys(names, True)
+    with pytest.raises(ValueError, match="numbers by other names: age beside"):
+        params + {"age": 1.0}
+    for name in ("loc", "index", "round", "to_frame"):
+        with pytest.raises(AttributeError, match=rf"'{name}': it is a dict, and pandas\.Series\(…\) makes a series"):
+            getattr(params, name)
+    assert pickle.loads(pickle.dumps(params)) == params
+
+
+def test_a_level_has_the_name_that_other_libraries_give_it() -> None:
+    release = Release.from_arrays(np.eye(3), [0.0, 2.0, 4.0], features=[Column.categorical("sex", ["F", "M", "X"])])
+    assert OLS().fit(release).params["sex[T.X]"] == 4.0
 
 
 def test_arguments_of_other_libraries_lead_to_those_of_an_estimator(fit: OLS) -> None:
