@@ -32,12 +32,12 @@ from analyst_client.inference.contrasts import (
     joint_test,
     read_constraints,
 )
-from analyst_client.inference.estimates import EstimateTable, warned
+from analyst_client.inference.estimates import EstimateTable, exponentials, exponentiated, warned
 from analyst_client.inference.multiplicity import Family
 from analyst_client.inference.named import NamedNumbers
 from analyst_client.inference.pooling import as_releases
 from analyst_client.inference.score import ConfidenceSet
-from analyst_client.inference.summary import FAMILY_NOTE, Summary, bounds, load_pandas, number, p_columns, percent_of
+from analyst_client.inference.summary import FAMILY_NOTE, Summary, bounds, load_pandas, numbers, p_columns, percent_of
 from analyst_client.kinds.gram.design import design_matrix, matrix_of, values_beyond
 from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.gram.request import suggests_arguments
@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 Releases = Release | Sequence[Release]
 Features = Sequence[str] | None
 Rows = float | Sequence[float] | None
+Columns = list[tuple[str, Sequence[str]]]
+"""Columns of a summary with their heads."""
 GLANCE = (
     *("r_squared", "adj_r_squared", "r_squared_low", "r_squared_high", "sigma"),
     *("statistic", "p_value", "df", "df_residual", "nobs", "identification"),
@@ -153,6 +155,8 @@ class Fit(Estimator, ABC):
 
     _link: ClassVar[str] = ""
     """Words before the name of a target, on the scale of the coefficients."""
+    _ratio: ClassVar[str] = ""
+    """Of the exponential of a coefficient, where that has a meaning."""
 
     coef_: FloatArray
     intercept_: Any  # a float, or an array of several targets
@@ -702,7 +706,7 @@ class Fit(Estimator, ABC):
     # Tables.
 
     @takes_level
-    def table(self, level: float = 0.95, target: str | None = None) -> EstimateTable:
+    def table(self, level: float = 0.95, target: str | None = None, *, exponentiate: bool = False) -> EstimateTable:
         """Return the parameters by name, each with its standard error, interval and p-value.
 
         Parameters
@@ -711,27 +715,50 @@ class Fit(Estimator, ABC):
             Probability that an interval holds the truth, in [0.5, 1).
         target : str, optional
             One of the targets; needed where the fit has several.
+        exponentiate : bool
+            Of logistic and Poisson fits odds or rate ratios, and their intervals. Standard errors stay those of
+            coefficients.
 
         Returns
         -------
         EstimateTable
             Of `params_`, `std_errors_`, `conf_int` and `pvalues_`: ``fit.table()["age"].std_error``.
+
+        Raises
+        ------
+        ValueError
+            When the exponential of a coefficient is no ratio: of a linear fit.
         """
+        self._check_ratios(exponentiate)
         results = self._results_of(target)
         notes = (*self._test_notes(results), *warned(self.caveats(level, target)))
-        return coefficient_table(results, level, notes)
+        return self._coefficients(results, level, notes, exponentiate)
+
+    def _check_ratios(self, exponentiate: bool) -> None:
+        if exponentiate and not self._ratio:
+            raise ValueError(
+                "exponentiate=True is of logistic and Poisson fits, which have odds and rate ratios: coefficients of "
+                f"{type(self).__name__} are in units of the target"
+            )
+
+    def _coefficients(self, results: Any, level: float, notes: Sequence[str], exponentiate: bool) -> EstimateTable:
+        found = coefficient_table(results, level, notes)
+        return exponentiated(found, self._ratio) if exponentiate else found
 
     @takes_level
-    def tidy(self, level: float = 0.95) -> "pd.DataFrame":
+    def tidy(self, level: float = 0.95, *, exponentiate: bool = False) -> "pd.DataFrame":
         """Return a data frame with one row for each parameter and target. Needs pandas.
 
         Its columns are broom's (``term``, ``estimate``, ``std_error``, ``statistic``, ``p_value``, ``conf_low``,
         ``conf_high``) beside ``target``, ``p_holm``, ``conf_set``, ``privacy_share`` and ``estimator``. The statistic
         is the signed root of the one that p-values are of: Student's without noise. NaN is what a model has not.
+        ``exponentiate=True`` gives odds or rate ratios and their intervals, and standard errors of coefficients, as
+        broom does; of linear fits it raises `ValueError`.
         """
+        self._check_ratios(exponentiate)
         frames = []
         for results in self._all_results():
-            frame = coefficient_table(results, level, ()).tidy()
+            frame = self._coefficients(results, level, (), exponentiate).tidy()
             frame["p_holm"] = results.adjusted_pvalues()
             frame.insert(0, "target", results.target.name)
             frame.insert(4, "statistic", results.statistics)
@@ -819,16 +846,18 @@ class Fit(Estimator, ABC):
         except EstimationError as error:
             if bound is not None:
                 raise
-            columns, notes = self._points(results), [f"Warning: {error}."]
+            notes = [f"Warning: {error}."]
         notes += self._own_notes()
         with suppress(EstimationError):  # which is the reason that there are points alone
             notes += warned(self._caveats(results, level))
         unit = f" ({results.target.unit})" if results.target.unit else ""
         if "choice_" in vars(self):
             stated.append(("the same as", self.choice_.call))
-        rows = zip(results.names, *columns.values(), strict=True)
+        heads, cells = zip(*columns, strict=True)
         title = f"{results.target.name}{unit} by {self!r}"
-        return Summary(title, tuple(stated), ("term", *columns), tuple(rows), tuple(notes))
+        return Summary(
+            title, tuple(stated), ("term", *heads), tuple(zip(results.names, *cells, strict=True)), tuple(notes)
+        )
 
     @takes_level
     def plot(
@@ -917,18 +946,22 @@ class Fit(Estimator, ABC):
         """
         return self.summary(level, target).to_markdown()
 
-    def _figures(self, results: Any, level: float, bound: Bound | None) -> tuple[dict[str, list[str]], list[str]]:
-        """Return the columns of a summary by their heads, and notes on them."""
-        columns = self._points(results) | {self._error_head(results): [number(error) for error in results.std_errors]}
-        columns |= p_columns(results.pvalues, results.first) | self._beside(results)
+    def _figures(self, results: Any, level: float, bound: Bound | None) -> tuple[Columns, list[str]]:
+        """Return the columns of a summary, and notes on them."""
+        points, *ratios = self._points(results)
+        errors, tested = numbers(results.std_errors.tolist()), p_columns(results.pvalues, results.first)
+        columns = [points, (self._error_head(results), errors), *tested.items(), *self._beside(results).items()]
         if bound is None:
             sets = results.confidence_sets(level)
         else:
             sets = [ConfidenceSet("interval", *ends) for ends in results.conf_int(level, "fieller", bound).tolist()]
-        ends = [bounds(found) for found in sets]
-        columns |= {f"{percent_of(level)} from": [low for low, _ in ends], "to": [high for _, high in ends]}
+        low, high = zip(*map(bounds, sets), strict=True)
+        columns += [(f"{percent_of(level)} from", low), ("to", high)]
+        if ratios:
+            lower, upper = np.array([one.hull for one in sets]).T
+            columns += [*ratios, ("from", numbers(exponentials(lower))), ("to", numbers(exponentials(upper)))]
         notes = self._notes(results, sets)
-        if "p Holm" in columns:
+        if "p Holm" in tested:
             notes.insert(1, FAMILY_NOTE)
         if bound is not None:
             said = f"Intervals rest on a bound that was stated, {bound_text(bound)}, and hold only if it is true."
@@ -936,9 +969,10 @@ class Fit(Estimator, ABC):
             notes += warned(bound_warnings(results.names, np.array([one.hull for one in sets])))
         return columns, notes
 
-    def _points(self, results: Results) -> dict[str, list[str]]:
-        """Return the coefficients as columns of a summary."""
-        return {"coef": [number(value) for value in results.params.tolist()]}
+    def _points(self, results: Results) -> Columns:
+        """Return the coefficients as columns of a summary, and their exponentials where these are ratios."""
+        values = results.params.tolist()
+        return [("coef", numbers(values)), *[(self._ratio, numbers(exponentials(values)))] * bool(self._ratio)]
 
     @abstractmethod
     def _head(self, results: Any) -> list[tuple[str, str]]:

@@ -1,6 +1,7 @@
 """A fit on paper: a summary as text and as HTML, and how its numbers are written."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,6 +102,11 @@ def number(value: float) -> str:
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
     return "–" if math.isnan(value) else f"{value:.4g}".replace("-", "−", 1)
+
+
+def numbers(values: Iterable[float]) -> list[str]:
+    """Return each number as text."""
+    return [number(value) for value in values]
 
 
 def p_columns(pvalues: FloatArray, first: int) -> dict[str, list[str]]:
