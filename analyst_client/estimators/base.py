@@ -6,6 +6,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -15,6 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from analyst_client.arrays import FloatArray
 from analyst_client.display.figures import draw
+from analyst_client.display.latex import as_latex
+from analyst_client.display.model import Note, View, table
 from analyst_client.errors import BoundsWarning, EstimationError, EstimationWarning
 from analyst_client.estimators.margins import Effect, effects_on_rows, estimate_margins, rows_of
 from analyst_client.estimators.saving import SavedFit, Source
@@ -37,7 +40,16 @@ from analyst_client.inference.multiplicity import Family
 from analyst_client.inference.named import NamedNumbers
 from analyst_client.inference.pooling import as_releases
 from analyst_client.inference.score import ConfidenceSet
-from analyst_client.inference.summary import FAMILY_NOTE, Summary, bounds, load_pandas, numbers, p_columns, percent_of
+from analyst_client.inference.summary import (
+    FAMILY_NOTE,
+    Summary,
+    bounds,
+    load_pandas,
+    numbers,
+    p_columns,
+    p_text,
+    percent_of,
+)
 from analyst_client.kinds.gram.design import design_matrix, matrix_of, values_beyond
 from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.gram.request import suggests_arguments
@@ -837,6 +849,13 @@ class Fit(Estimator, ABC):
         Summary
             Printed, it is text. Of points alone where nothing else can be told; a note says why.
         """
+        shown = self._summarise(level, target, bound)
+        if "choice_" not in vars(self):
+            return shown
+        return replace(shown, facts=(*shown.facts, ("the same as", self.choice_.call)))
+
+    def _summarise(self, level: float, target: str | None, bound: Bound | None = None) -> Summary:
+        """Return the summary without the call that does the same, which is too long for a document."""
         results = self._results_of(target)
         stated = [*self._head(results), ("coefficients", str(len(results.names)))]
         columns = self._points(results)
@@ -851,8 +870,6 @@ class Fit(Estimator, ABC):
         with suppress(EstimationError):  # which is the reason that there are points alone
             notes += warned(self._caveats(results, level))
         unit = f" ({results.target.unit})" if results.target.unit else ""
-        if "choice_" in vars(self):
-            stated.append(("the same as", self.choice_.call))
         heads, cells = zip(*columns, strict=True)
         title = f"{results.target.name}{unit} by {self!r}"
         return Summary(
@@ -908,11 +925,21 @@ class Fit(Estimator, ABC):
         str
             An element with a style of its own.
         """
-        return self.summary(level, target).to_html()
+        return self._summarise(level, target).to_html()
 
     @takes_level
-    def to_latex(self, level: float = 0.95, target: str | None = None) -> str:
-        r"""Return the `summary` as a table of LaTeX.
+    def to_latex(
+        self,
+        level: float = 0.95,
+        target: str | None = None,
+        *,
+        caption: str | None = None,
+        label: str | None = None,
+    ) -> str:
+        r"""Return the coefficients as a table of LaTeX for a paper, with n and the privacy charged below.
+
+        It has estimates, standard errors, intervals and p-values; of logistic and Poisson fits odds or rate ratios and
+        their intervals, too. Quality and warnings stand in `summary`.
 
         Parameters
         ----------
@@ -920,13 +947,43 @@ class Fit(Estimator, ABC):
             Probability that an interval holds the truth, in [0.5, 1).
         target : str, optional
             One of the targets; needed where the fit has several.
+        caption : str, optional
+            Text. Default says what coefficients are of.
+        label : str, optional
+            Such as ``"tab:kappa"``, for ``\ref``. Default none.
 
         Returns
         -------
         str
             A float, for a document with ``\usepackage{booktabs}``.
+
+        Raises
+        ------
+        ValueError
+            When LaTeX could not read the label.
         """
-        return self.summary(level, target).to_latex()
+        return as_latex(self._paper(self._results_of(target), level), caption, label)
+
+    def _paper(self, results: Any, level: float) -> View:
+        """Return the coefficients with intervals, n, and what was charged."""
+        (_, values), *ratios = self._points(results)
+        columns: Columns = [("estimate", values), *ratios]
+        with suppress(EstimationError):  # points are all there is
+            found, interval = coefficient_table(results, level, ()), f"{percent_of(level)} interval"
+            errors = numbers(one.std_error for one in found)
+            columns[1:1] = [
+                (self._error_head(results), errors),
+                (interval, [one.interval for one in found]),
+                ("p", [p_text(one.pvalue) for one in found]),
+            ]
+            if ratios:
+                columns.append((interval, [one.interval for one in exponentiated(found, self._ratio)]))
+        heads, cells = zip(*columns, strict=True)
+        unit = f" ({results.target.unit})" if results.target.unit else ""
+        caption = f"Coefficients for {self._link}{results.target.name}{unit}"
+        rows = zip(results.names, *cells, strict=True)
+        told = [Note(f"{name}: {value}") for name, value in self._head(results) if name in {"n", "privacy charged"}]
+        return (table(caption, ("term", *heads), rows, numeric=range(1, 1 + len(heads))), *told)
 
     @takes_level
     def to_markdown(self, level: float = 0.95, target: str | None = None) -> str:
@@ -944,7 +1001,7 @@ class Fit(Estimator, ABC):
         str
             Tables and paragraphs.
         """
-        return self.summary(level, target).to_markdown()
+        return self._summarise(level, target).to_markdown()
 
     def _figures(self, results: Any, level: float, bound: Bound | None) -> tuple[Columns, list[str]]:
         """Return the columns of a summary, and notes on them."""

@@ -145,6 +145,9 @@ class EstimateTable(Displayable):
         numeric = range(len(self.heads) - (self.across is not None), len(heads))
         return (table(self.title, heads, rows, numeric=numeric), *map(Note, self.notes))
 
+    def _paper(self) -> View:
+        return self._view()[:1]  # without notes
+
     def _long(self) -> tuple[Sequence[str], list[tuple[str, ...]]]:
         named = [self.ratio, "std err of log"] if self.ratio else ["estimate", "std err"]
         heads = [*self.heads, *named, f"{percent_of(self.level)} from", "to"]

@@ -324,6 +324,9 @@ def test_ratios_are_exponentials_with_intervals_of_their_own(name: str, ratio: s
     assert table["x1"].std_error == fit.bse["x1"]
     assert re.search(rf"term +{ratio} +std err of log +90% from +to", str(table))
     assert table.plot().lines[0].get_xdata()[0] == 1.0  # no effect
+    low, high = found.loc[1, ends[1:]]
+    assert rf"& {ratio} & 90\% interval \\" in fit.to_latex(0.9)
+    assert rf"{{[}}{low:.4g}, {high:.4g}{{]}} \\" in fit.to_latex(0.9)
     summary = fit.summary(0.9)
     assert summary.heads[1:3] == ("coef", fit._error_head(fit.results_[0]))
     assert summary.heads[-5:] == ("90% from", "to", ratio, "from", "to")
