@@ -3,13 +3,13 @@
 import inspect
 import os
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from abc import ABCMeta, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, ParamSpec, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -61,6 +61,7 @@ from analyst_client.schema.columns import Column, Term
 if TYPE_CHECKING:
     import pandas as pd
 
+P = ParamSpec("P")
 Releases = Release | Sequence[Release]
 Features = Sequence[str] | None
 Rows = float | Sequence[float] | None
@@ -77,11 +78,50 @@ ELSEWHERE = {
     "f_pvalue": "f_test()", "get_prediction": "predict(X, interval='mean')",
     "resid": "predict(X) of your own rows: those of the release stay with the curator",
     "fittedvalues": "predict(X) of your own rows: those of the release stay with the curator",
+    "get_margeff": "margins()", "marginal_effects": "margins()", "odds_ratios": "tidy(exponentiate=True)",
+    "wald_test": "test()", "compare_f_test": "test()", "to_frame": "tidy()", "summary_frame": "tidy()",
+    "get_robustcov_results": "std_errors_: those of a refinement are robust wherever Σ g gᵀ was bought",
 }  # fmt: skip
 """Members of statsmodels' results, and what is here in their place."""
+OF_LIKELIHOOD = {"llf", "loglike", "llnull", "llr", "llr_pvalue", "aic", "bic", "prsquared", "compare_lr_test"}
+"""Members of statsmodels' results that need the rows."""
+OF_CLASS = {"load": "load_fit(path) reads a fit", "from_formula": 'client.fit("…", data=…, epsilon=1) takes a formula'}
+"""Members of statsmodels' classes, and what is here in their place."""
 
 
-class Estimator:
+class EstimatorType(ABCMeta):
+    """The type of estimators: a class names what is in the place of a member of other libraries' classes."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(cls, name: str) -> Any:
+            """Raise `AttributeError`."""
+            hint = f": {OF_CLASS[name]}" if name in OF_CLASS else ""
+            raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}{hint}", name=name, obj=cls)
+
+
+def refuses_data(init: Callable[P, None]) -> Callable[P, None]:
+    """Answer a formula or data in the place of hyper-parameters with what takes them."""
+
+    @wraps(init)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> None:
+        given = [*args[1:], *kwargs.values()]
+        if "data" in kwargs or "formula" in kwargs or any(map(_is_data, given)):
+            own = type(args[0]).__name__
+            raise TypeError(
+                f"{own}() takes no data: an estimator is fitted on a release, as {own}().fit(release); "
+                'client.fit("…", data=…, epsilon=1) is the one call'
+            )
+        init(*args, **kwargs)
+
+    return checked
+
+
+def _is_data(value: object) -> bool:
+    return isinstance(value, Sized | Release | Refinement) and not (isinstance(value, str) and "~" not in value)
+
+
+class Estimator(metaclass=EstimatorType):
     """Hyper-parameters after the conventions of scikit-learn, which is not imported before it asks.
 
     Its `clone`, `is_regressor`, `is_classifier`, `check_is_fitted` and a `Pipeline` that ends in an estimator work.
@@ -89,11 +129,17 @@ class Estimator:
 
     _estimator_type: ClassVar[str] = "regressor"  # by which scikit-learn below 1.6 tells
 
+    @refuses_data
+    def __init__(self) -> None:
+        """Take no hyper-parameters."""
+
     def __init_subclass__(cls) -> None:
-        """Answer an argument of another name with its own."""
+        """Answer data, and an argument of another name with its own."""
         for name in ("__init__", "predict"):
             if name in vars(cls):
                 setattr(cls, name, suggests_arguments(vars(cls)[name]))
+        if "__init__" in vars(cls):
+            cls.__init__ = refuses_data(cls.__init__)  # type: ignore[method-assign]
 
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn what kind of estimator this is, and that `fit` takes no y: a release holds it."""
@@ -136,7 +182,7 @@ class Estimator:
         return f"{type(self).__name__}({', '.join(changed)})"
 
 
-class Fit(Estimator, ABC):
+class Fit(Estimator):
     """A model of one target or several, fitted on releases or on a refinement. All fits have the same members.
 
     A member that a fit cannot give raises `EstimationError` with the reason, and says what would have given it; a
@@ -306,6 +352,10 @@ class Fit(Estimator, ABC):
             found = f"{name}_" if f"{name}_" in there else ELSEWHERE.get(name, "")
             known = re.split(r"\W", found)[0] in there
             hint = f": see {found}" if known else ": call fit(…) first" if name in Fit.__annotations__ else ""
+            if name in OF_LIKELIHOOD:
+                hint = ": a likelihood is of rows, which stay with the curator; test(…) compares nested models"
+            elif name in OF_CLASS:
+                hint = f": {OF_CLASS[name]}"
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{hint}", name=name, obj=self)
 
     def _check_fitted(self) -> None:
@@ -326,6 +376,9 @@ class Fit(Estimator, ABC):
         """Return the results of one target. Raise `ValueError` when it is not said which."""
         results = self._all_results()
         names = list(self.target_names_)
+        if isinstance(target, Fit):
+            said = "a fit is no target: compare(fit, other) puts fits side by side, and test(…) compares nested models"
+            raise ValueError(said)  # noqa: TRY004 -- one kind of error for arguments
         if target is None and len(names) > 1:
             raise ValueError(f"the fit has several targets: say which of {', '.join(names)}")
         if target is not None and target not in names:

@@ -100,6 +100,14 @@ class EstimateTable(Displayable):
         """Return how many estimates there are."""
         return len(self.estimates)
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Name the member that has what pandas and statsmodels call so."""
+            hint = {"as_latex": ": see to_latex()"} | dict.fromkeys(("to_frame", "summary_frame"), ": see tidy()")
+            said = f"{type(self).__name__} has no attribute {name!r}{hint.get(name, '')}"
+            raise AttributeError(said, name=name, obj=self)
+
     @property
     def adjusted_pvalues(self) -> tuple[float, ...]:
         """Holm's p-values of the estimates that test something; the constant is left out, and NaN as those are."""

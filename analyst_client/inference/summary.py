@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from analyst_client.arrays import FloatArray
 from analyst_client.display.displayable import Displayable
@@ -42,6 +42,13 @@ class Summary(Displayable):
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...]
     caption: str = "Coefficients"
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Name the member that has what statsmodels calls so."""
+            hint = ": see to_latex(), and that of the fit for a paper" if name == "as_latex" else ""
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{hint}", name=name, obj=self)
 
     def _view(self) -> View:
         numeric = range(1, len(self.heads))
