@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable
 from functools import wraps
+from numbers import Real
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -21,6 +22,10 @@ def check_level(level: float) -> None:
     Traceback (most recent call last):
     ValueError: level is the probability ..., as 0.95; 0.01 looks like alpha: say level=0.99
     """
+    if hasattr(level, "results_"):
+        raise ValueError(f"{RULE}, not a fit: compare(fit, other) puts fits side by side")
+    if not isinstance(level, Real):
+        raise ValueError(f"{RULE}, not {level!r}")  # noqa: TRY004 -- one kind of error for arguments
     if 0.5 <= level < 1.0:
         return
     if 0.0 < level < 0.5:

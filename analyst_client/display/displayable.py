@@ -25,9 +25,31 @@ class Displayable:
         """Return the HTML that a notebook shows: an element with a style of its own."""
         return as_html(self._view())
 
-    def to_latex(self) -> str:
-        r"""Return a table for LaTeX with ``\usepackage{booktabs}``; names are text, whatever they hold."""
-        return as_latex(self._view())
+    def _paper(self) -> View:
+        """Return what a paper shows of it."""
+        return self._view()
+
+    def to_latex(self, *, caption: str | None = None, label: str | None = None) -> str:
+        r"""Return a table for LaTeX with ``\usepackage{booktabs}``; names are text, whatever they hold.
+
+        Parameters
+        ----------
+        caption : str, optional
+            Text. Default the table's own.
+        label : str, optional
+            Such as ``"tab:age"``, for ``\ref``. Default none.
+
+        Returns
+        -------
+        str
+            A float.
+
+        Raises
+        ------
+        ValueError
+            When LaTeX could not read the label.
+        """
+        return as_latex(self._paper(), caption, label)
 
     def to_markdown(self) -> str:
         """Return tables and paragraphs in Markdown; names are text, whatever they hold."""

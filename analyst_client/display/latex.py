@@ -33,18 +33,27 @@ TOKEN = re.compile(
 """A letter under a hat, a number with an exponent, a minus that a hyphen stands for, and what has a meaning."""
 
 
-def as_latex(view: View) -> str:
+LABEL = re.compile(r"[\w:./+-]+", re.ASCII)
+
+
+def as_latex(view: View, caption: str | None = None, label: str | None = None) -> str:
     r"""Return a float, which needs ``\usepackage{booktabs}``.
 
-    Letters that are neither Latin nor Greek need XeLaTeX or LuaLaTeX.
+    Its caption is that of the first table where none is stated. Letters that are neither Latin nor Greek need XeLaTeX
+    or LuaLaTeX. Raise `ValueError` for a label that LaTeX could not read.
     """
+    if label is not None and not LABEL.fullmatch(label):
+        raise ValueError(f"a label has letters, digits and : . _ - / + alone, such as 'tab:age', not {label!r}")
     blocks = list(_flat(view))
     first = next((block for block in blocks if isinstance(block, Facts | Table)), None)
     tables = [write_table(block, first) for block in blocks if isinstance(block, Facts | Table)]
     said = [write(block) for block in blocks if not isinstance(block, Facts | Table)]
     lines = [r"\begin{table}", r"\centering"]
-    if first is not None:
-        lines.append(rf"\caption{{{write(first.caption)}}}")
+    title = first.caption if caption is None and first is not None else caption
+    if title is not None:
+        lines.append(rf"\caption{{{write(title)}}}")
+    if label is not None:
+        lines.append(rf"\label{{{label}}}")
     lines.append("\n\\par\\medskip\n".join(tables))
     if said:
         lines += ["\\par\\medskip", r"\begin{minipage}{\linewidth}\footnotesize", "\n\n".join(said), r"\end{minipage}"]

@@ -105,7 +105,7 @@ def split(cells: Sequence[Sequence[str]], width: int, numeric: frozenset[int]) -
     """Return the columns of a table, in several parts where their words are too long to stand beside each other.
 
     Each part begins with the columns of words on the left of numbers, or the first of these. Both ends of an interval
-    stay in one part.
+    stay in one part, and so does an estimate whose interval follows as ``from`` and ``to``.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def split(cells: Sequence[Sequence[str]], width: int, numeric: frozenset[int]) -
         others.insert(0, labels.pop())
     together: list[list[int]] = []
     for j in others:
-        if together and cells[0][j] == "to":
+        if together and cells[0][j] in {"from", "to"}:
             together[-1].append(j)
         else:
             together.append([j])

@@ -3,18 +3,21 @@
 import inspect
 import os
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from abc import ABCMeta, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import suppress
-from functools import partial
+from dataclasses import replace
+from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, ParamSpec, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from analyst_client.arrays import FloatArray
 from analyst_client.display.figures import draw
+from analyst_client.display.latex import as_latex
+from analyst_client.display.model import Note, View, table
 from analyst_client.errors import BoundsWarning, EstimationError, EstimationWarning
 from analyst_client.estimators.margins import Effect, effects_on_rows, estimate_margins, rows_of
 from analyst_client.estimators.saving import SavedFit, Source
@@ -32,12 +35,21 @@ from analyst_client.inference.contrasts import (
     joint_test,
     read_constraints,
 )
-from analyst_client.inference.estimates import EstimateTable, warned
+from analyst_client.inference.estimates import EstimateTable, exponentials, exponentiated, warned
 from analyst_client.inference.multiplicity import Family
 from analyst_client.inference.named import NamedNumbers
 from analyst_client.inference.pooling import as_releases
 from analyst_client.inference.score import ConfidenceSet
-from analyst_client.inference.summary import FAMILY_NOTE, Summary, bounds, load_pandas, number, p_columns, percent_of
+from analyst_client.inference.summary import (
+    FAMILY_NOTE,
+    Summary,
+    bounds,
+    load_pandas,
+    numbers,
+    p_columns,
+    p_text,
+    percent_of,
+)
 from analyst_client.kinds.gram.design import design_matrix, matrix_of, values_beyond
 from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.gram.request import suggests_arguments
@@ -49,9 +61,12 @@ from analyst_client.schema.columns import Column, Term
 if TYPE_CHECKING:
     import pandas as pd
 
+P = ParamSpec("P")
 Releases = Release | Sequence[Release]
 Features = Sequence[str] | None
 Rows = float | Sequence[float] | None
+Columns = list[tuple[str, Sequence[str]]]
+"""Columns of a summary with their heads."""
 GLANCE = (
     *("r_squared", "adj_r_squared", "r_squared_low", "r_squared_high", "sigma"),
     *("statistic", "p_value", "df", "df_residual", "nobs", "identification"),
@@ -63,11 +78,50 @@ ELSEWHERE = {
     "f_pvalue": "f_test()", "get_prediction": "predict(X, interval='mean')",
     "resid": "predict(X) of your own rows: those of the release stay with the curator",
     "fittedvalues": "predict(X) of your own rows: those of the release stay with the curator",
+    "get_margeff": "margins()", "marginal_effects": "margins()", "odds_ratios": "tidy(exponentiate=True)",
+    "wald_test": "test()", "compare_f_test": "test()", "to_frame": "tidy()", "summary_frame": "tidy()",
+    "get_robustcov_results": "std_errors_: those of a refinement are robust wherever Σ g gᵀ was bought",
 }  # fmt: skip
 """Members of statsmodels' results, and what is here in their place."""
+OF_LIKELIHOOD = {"llf", "loglike", "llnull", "llr", "llr_pvalue", "aic", "bic", "prsquared", "compare_lr_test"}
+"""Members of statsmodels' results that need the rows."""
+OF_CLASS = {"load": "load_fit(path) reads a fit", "from_formula": 'client.fit("…", data=…, epsilon=1) takes a formula'}
+"""Members of statsmodels' classes, and what is here in their place."""
 
 
-class Estimator:
+class EstimatorType(ABCMeta):
+    """The type of estimators: a class names what is in the place of a member of other libraries' classes."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(cls, name: str) -> Any:
+            """Raise `AttributeError`."""
+            hint = f": {OF_CLASS[name]}" if name in OF_CLASS else ""
+            raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}{hint}", name=name, obj=cls)
+
+
+def refuses_data(init: Callable[P, None]) -> Callable[P, None]:
+    """Answer a formula or data in the place of hyper-parameters with what takes them."""
+
+    @wraps(init)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> None:
+        given = [*args[1:], *kwargs.values()]
+        if "data" in kwargs or "formula" in kwargs or any(map(_is_data, given)):
+            own = type(args[0]).__name__
+            raise TypeError(
+                f"{own}() takes no data: an estimator is fitted on a release, as {own}().fit(release); "
+                'client.fit("…", data=…, epsilon=1) is the one call'
+            )
+        init(*args, **kwargs)
+
+    return checked
+
+
+def _is_data(value: object) -> bool:
+    return isinstance(value, Sized | Release | Refinement) and not (isinstance(value, str) and "~" not in value)
+
+
+class Estimator(metaclass=EstimatorType):
     """Hyper-parameters after the conventions of scikit-learn, which is not imported before it asks.
 
     Its `clone`, `is_regressor`, `is_classifier`, `check_is_fitted` and a `Pipeline` that ends in an estimator work.
@@ -75,11 +129,17 @@ class Estimator:
 
     _estimator_type: ClassVar[str] = "regressor"  # by which scikit-learn below 1.6 tells
 
+    @refuses_data
+    def __init__(self) -> None:
+        """Take no hyper-parameters."""
+
     def __init_subclass__(cls) -> None:
-        """Answer an argument of another name with its own."""
+        """Answer data, and an argument of another name with its own."""
         for name in ("__init__", "predict"):
             if name in vars(cls):
                 setattr(cls, name, suggests_arguments(vars(cls)[name]))
+        if "__init__" in vars(cls):
+            cls.__init__ = refuses_data(cls.__init__)  # type: ignore[method-assign]
 
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn what kind of estimator this is, and that `fit` takes no y: a release holds it."""
@@ -136,7 +196,7 @@ class Estimator:
         return f"{type(self).__name__}({', '.join(changed)})"
 
 
-class Fit(Estimator, ABC):
+class Fit(Estimator):
     """A model of one target or several, fitted on releases or on a refinement. All fits have the same members.
 
     A member that a fit cannot give raises `EstimationError` with the reason, and says what would have given it; a
@@ -167,6 +227,8 @@ class Fit(Estimator, ABC):
 
     _link: ClassVar[str] = ""
     """Words before the name of a target, on the scale of the coefficients."""
+    _ratio: ClassVar[str] = ""
+    """Of the exponential of a coefficient, where that has a meaning."""
 
     coef_: FloatArray
     intercept_: Any  # a float, or an array of several targets
@@ -339,6 +401,10 @@ class Fit(Estimator, ABC):
             found = f"{name}_" if f"{name}_" in there else ELSEWHERE.get(name, "")
             known = re.split(r"\W", found)[0] in there
             hint = f": see {found}" if known else ": call fit(…) first" if name in Fit.__annotations__ else ""
+            if name in OF_LIKELIHOOD:
+                hint = ": a likelihood is of rows, which stay with the curator; test(…) compares nested models"
+            elif name in OF_CLASS:
+                hint = f": {OF_CLASS[name]}"
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{hint}", name=name, obj=self)
 
     def _check_fitted(self) -> None:
@@ -359,6 +425,9 @@ class Fit(Estimator, ABC):
         """Return the results of one target. Raise `ValueError` when it is not said which."""
         results = self._all_results()
         names = list(self.target_names_)
+        if isinstance(target, Fit):
+            said = "a fit is no target: compare(fit, other) puts fits side by side, and test(…) compares nested models"
+            raise ValueError(said)  # noqa: TRY004 -- one kind of error for arguments
         if target is None and len(names) > 1:
             raise ValueError(f"the fit has several targets: say which of {', '.join(names)}")
         if target is not None and target not in names:
@@ -915,7 +984,7 @@ class Fit(Estimator, ABC):
     # Tables.
 
     @takes_level
-    def table(self, level: float = 0.95, target: str | None = None) -> EstimateTable:
+    def table(self, level: float = 0.95, target: str | None = None, *, exponentiate: bool = False) -> EstimateTable:
         """Return the parameters by name, each with its standard error, interval and p-value.
 
         Parameters
@@ -924,11 +993,19 @@ class Fit(Estimator, ABC):
             Probability that an interval holds the truth, in [0.5, 1).
         target : str, optional
             One of the targets; needed where the fit has several.
+        exponentiate : bool
+            Of logistic and Poisson fits odds or rate ratios, and their intervals. Standard errors stay those of
+            coefficients.
 
         Returns
         -------
         EstimateTable
             Of `params_`, `std_errors_`, `conf_int` and `pvalues_`: ``fit.table()["age"].std_error``.
+
+        Raises
+        ------
+        ValueError
+            When the exponential of a coefficient is no ratio: of a linear fit.
 
         Examples
         --------
@@ -939,17 +1016,31 @@ class Fit(Estimator, ABC):
         >>> round(age.value, 4), age.interval
         (0.0175, '[0.01416, 0.02089]')
         """
+        self._check_ratios(exponentiate)
         results = self._results_of(target)
         notes = (*self._test_notes(results), *warned(self.caveats(level, target)))
-        return coefficient_table(results, level, notes)
+        return self._coefficients(results, level, notes, exponentiate)
+
+    def _check_ratios(self, exponentiate: bool) -> None:
+        if exponentiate and not self._ratio:
+            raise ValueError(
+                "exponentiate=True is of logistic and Poisson fits, which have odds and rate ratios: coefficients of "
+                f"{type(self).__name__} are in units of the target"
+            )
+
+    def _coefficients(self, results: Any, level: float, notes: Sequence[str], exponentiate: bool) -> EstimateTable:
+        found = coefficient_table(results, level, notes)
+        return exponentiated(found, self._ratio) if exponentiate else found
 
     @takes_level
-    def tidy(self, level: float = 0.95) -> "pd.DataFrame":
+    def tidy(self, level: float = 0.95, *, exponentiate: bool = False) -> "pd.DataFrame":
         """Return a data frame with one row for each parameter and target. Needs pandas.
 
         Its columns are broom's (``term``, ``estimate``, ``std_error``, ``statistic``, ``p_value``, ``conf_low``,
         ``conf_high``) beside ``target``, ``p_holm``, ``conf_set``, ``privacy_share`` and ``estimator``. The statistic
         is the signed root of the one that p-values are of: Student's without noise. NaN is what a model has not.
+        ``exponentiate=True`` gives odds or rate ratios and their intervals, and standard errors of coefficients, as
+        broom does; of linear fits it raises `ValueError`.
 
         Examples
         --------
@@ -963,9 +1054,10 @@ class Fit(Estimator, ABC):
         2      sex[M]    -0.073    -0.153      0.006
         3  creatinine     1.052     0.869      1.236
         """
+        self._check_ratios(exponentiate)
         frames = []
         for results in self._all_results():
-            frame = coefficient_table(results, level, ()).tidy()
+            frame = self._coefficients(results, level, (), exponentiate).tidy()
             frame["p_holm"] = results.adjusted_pvalues()
             frame.insert(0, "target", results.target.name)
             frame.insert(4, "statistic", results.statistics)
@@ -1073,6 +1165,13 @@ class Fit(Estimator, ABC):
         age          0.01752  0.001716  < 0.001  < 0.001      67%   0.01416   0.02089
         ...
         """
+        shown = self._summarise(level, target, bound)
+        if "choice_" not in vars(self):
+            return shown
+        return replace(shown, facts=(*shown.facts, ("the same as", self.choice_.call)))
+
+    def _summarise(self, level: float, target: str | None, bound: Bound | None = None) -> Summary:
+        """Return the summary without the call that does the same, which is too long for a document."""
         results = self._results_of(target)
         stated = [*self._head(results), ("coefficients", str(len(results.names)))]
         columns = self._points(results)
@@ -1082,16 +1181,16 @@ class Fit(Estimator, ABC):
         except EstimationError as error:
             if bound is not None:
                 raise
-            columns, notes = self._points(results), [f"Warning: {error}."]
+            notes = [f"Warning: {error}."]
         notes += self._own_notes()
         with suppress(EstimationError):  # which is the reason that there are points alone
             notes += warned(self._caveats(results, level))
         unit = f" ({results.target.unit})" if results.target.unit else ""
-        if "choice_" in vars(self):
-            stated.append(("the same as", self.choice_.call))
-        rows = zip(results.names, *columns.values(), strict=True)
+        heads, cells = zip(*columns, strict=True)
         title = f"{results.target.name}{unit} by {self!r}"
-        return Summary(title, tuple(stated), ("term", *columns), tuple(rows), tuple(notes))
+        return Summary(
+            title, tuple(stated), ("term", *heads), tuple(zip(results.names, *cells, strict=True)), tuple(notes)
+        )
 
     @takes_level
     def plot(
@@ -1160,11 +1259,21 @@ class Fit(Estimator, ABC):
         >>> "<table" in fit.to_html()
         True
         """
-        return self.summary(level, target).to_html()
+        return self._summarise(level, target).to_html()
 
     @takes_level
-    def to_latex(self, level: float = 0.95, target: str | None = None) -> str:
-        r"""Return the `summary` as a table of LaTeX.
+    def to_latex(
+        self,
+        level: float = 0.95,
+        target: str | None = None,
+        *,
+        caption: str | None = None,
+        label: str | None = None,
+    ) -> str:
+        r"""Return the coefficients as a table of LaTeX for a paper, with n and the privacy charged below.
+
+        It has estimates, standard errors, intervals and p-values; of logistic and Poisson fits odds or rate ratios and
+        their intervals, too. Quality and warnings stand in `summary`.
 
         Parameters
         ----------
@@ -1172,11 +1281,20 @@ class Fit(Estimator, ABC):
             Probability that an interval holds the truth, in [0.5, 1).
         target : str, optional
             One of the targets; needed where the fit has several.
+        caption : str, optional
+            Text. Default says what coefficients are of.
+        label : str, optional
+            Such as ``"tab:kappa"``, for ``\ref``. Default none.
 
         Returns
         -------
         str
             A float, for a document with ``\usepackage{booktabs}``.
+
+        Raises
+        ------
+        ValueError
+            When LaTeX could not read the label.
 
         Examples
         --------
@@ -1184,9 +1302,30 @@ class Fit(Estimator, ABC):
         >>> client = recorded_client("one_call")
         >>> fit = client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True)
         >>> fit.to_latex().splitlines()[2]
-        '\\caption{kappa (mg/dL) by RefinedRegression()}'
+        '\\caption{Coefficients for kappa (mg/dL)}'
         """
-        return self.summary(level, target).to_latex()
+        return as_latex(self._paper(self._results_of(target), level), caption, label)
+
+    def _paper(self, results: Any, level: float) -> View:
+        """Return the coefficients with intervals, n, and what was charged."""
+        (_, values), *ratios = self._points(results)
+        columns: Columns = [("estimate", values), *ratios]
+        with suppress(EstimationError):  # points are all there is
+            found, interval = coefficient_table(results, level, ()), f"{percent_of(level)} interval"
+            errors = numbers(one.std_error for one in found)
+            columns[1:1] = [
+                (self._error_head(results), errors),
+                (interval, [one.interval for one in found]),
+                ("p", [p_text(one.pvalue) for one in found]),
+            ]
+            if ratios:
+                columns.append((interval, [one.interval for one in exponentiated(found, self._ratio)]))
+        heads, cells = zip(*columns, strict=True)
+        unit = f" ({results.target.unit})" if results.target.unit else ""
+        caption = f"Coefficients for {self._link}{results.target.name}{unit}"
+        rows = zip(results.names, *cells, strict=True)
+        told = [Note(f"{name}: {value}") for name, value in self._head(results) if name in {"n", "privacy charged"}]
+        return (table(caption, ("term", *heads), rows, numeric=range(1, 1 + len(heads))), *told)
 
     @takes_level
     def to_markdown(self, level: float = 0.95, target: str | None = None) -> str:
@@ -1212,20 +1351,24 @@ class Fit(Estimator, ABC):
         >>> fit.to_markdown().splitlines()[0]
         '**kappa (mg/dL) by RefinedRegression()**'
         """
-        return self.summary(level, target).to_markdown()
+        return self._summarise(level, target).to_markdown()
 
-    def _figures(self, results: Any, level: float, bound: Bound | None) -> tuple[dict[str, list[str]], list[str]]:
-        """Return the columns of a summary by their heads, and notes on them."""
-        columns = self._points(results) | {self._error_head(results): [number(error) for error in results.std_errors]}
-        columns |= p_columns(results.pvalues, results.first) | self._beside(results)
+    def _figures(self, results: Any, level: float, bound: Bound | None) -> tuple[Columns, list[str]]:
+        """Return the columns of a summary, and notes on them."""
+        points, *ratios = self._points(results)
+        errors, tested = numbers(results.std_errors.tolist()), p_columns(results.pvalues, results.first)
+        columns = [points, (self._error_head(results), errors), *tested.items(), *self._beside(results).items()]
         if bound is None:
             sets = results.confidence_sets(level)
         else:
             sets = [ConfidenceSet("interval", *ends) for ends in results.conf_int(level, "fieller", bound).tolist()]
-        ends = [bounds(found) for found in sets]
-        columns |= {f"{percent_of(level)} from": [low for low, _ in ends], "to": [high for _, high in ends]}
+        low, high = zip(*map(bounds, sets), strict=True)
+        columns += [(f"{percent_of(level)} from", low), ("to", high)]
+        if ratios:
+            lower, upper = np.array([one.hull for one in sets]).T
+            columns += [*ratios, ("from", numbers(exponentials(lower))), ("to", numbers(exponentials(upper)))]
         notes = self._notes(results, sets)
-        if "p Holm" in columns:
+        if "p Holm" in tested:
             notes.insert(1, FAMILY_NOTE)
         if bound is not None:
             said = f"Intervals rest on a bound that was stated, {bound_text(bound)}, and hold only if it is true."
@@ -1233,9 +1376,10 @@ class Fit(Estimator, ABC):
             notes += warned(bound_warnings(results.names, np.array([one.hull for one in sets])))
         return columns, notes
 
-    def _points(self, results: Results) -> dict[str, list[str]]:
-        """Return the coefficients as columns of a summary."""
-        return {"coef": [number(value) for value in results.params.tolist()]}
+    def _points(self, results: Results) -> Columns:
+        """Return the coefficients as columns of a summary, and their exponentials where these are ratios."""
+        values = results.params.tolist()
+        return [("coef", numbers(values)), *[(self._ratio, numbers(exponentials(values)))] * bool(self._ratio)]
 
     @abstractmethod
     def _head(self, results: Any) -> list[tuple[str, str]]:

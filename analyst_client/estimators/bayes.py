@@ -3,6 +3,7 @@
 import math
 import secrets
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
 from typing import Any, ClassVar
@@ -11,6 +12,7 @@ import numpy as np
 
 from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError, EstimationWarning
+from analyst_client.estimators.base import Columns
 from analyst_client.estimators.linear import LinearFit
 from analyst_client.estimators.refinement_fit import RefinementFit
 from analyst_client.estimators.warn import warn_caller
@@ -23,7 +25,7 @@ from analyst_client.inference.posterior import CoefficientDraws, PosteriorDraws,
 from analyst_client.inference.prior import Prior
 from analyst_client.inference.results import Solution, TargetResults
 from analyst_client.inference.shrinkage import normal_posterior
-from analyst_client.inference.summary import number, percent_of
+from analyst_client.inference.summary import number, numbers, percent_of
 from analyst_client.refinement.inference import corrected_equations
 from analyst_client.refinement.plan import Refined
 from analyst_client.refinement.refinement import Refinement
@@ -89,13 +91,13 @@ class PosteriorFit(LinearFit):
         raw: FloatArray = self._drawn_of(results).beta @ results.contrasts.T + results.offsets
         return raw
 
-    def _figures(self, results: Any, level: float, bound: Bound | None) -> tuple[dict[str, list[str]], list[str]]:
+    def _figures(self, results: Any, level: float, bound: Bound | None) -> tuple[Columns, list[str]]:
         if bound is not None:
             return super()._figures(results, level, bound)
         drawn, flat = self._drawn_of(results), self.posterior_draws(results.target.name).reshape(-1, len(results.names))
         low, high = results.posterior_interval(level).T
         columns = {"mean": flat.mean(axis=0), "sd": flat.std(axis=0), f"{percent_of(level)} from": low, "to": high}
-        shown = {head: [number(value) for value in column.tolist()] for head, column in columns.items()}
+        shown: dict[str, Sequence[str]] = {head: numbers(column.tolist()) for head, column in columns.items()}
         for head, column, form in (
             ("sd / prior", drawn.sd_ratio, ".2f"),
             ("ESS", drawn.ess, ".0f"),
@@ -103,7 +105,7 @@ class PosteriorFit(LinearFit):
         ):
             shown[head] = [f"{value:{form}}" for value in column]
         note = "sd / prior is how much of the prior's spread is left, in scaled units: near 0 the data speak."
-        return shown, [note, *weight_notes(results)]
+        return list(shown.items()), [note, *weight_notes(results)]
 
     def _facts(self, results: Any, level: float, bound: Bound | None) -> list[tuple[str, str]]:
         if bound is not None:

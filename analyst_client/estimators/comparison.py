@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from analyst_client.display.displayable import Displayable
-from analyst_client.display.model import Inline, Note, View, table, untrusted
+from analyst_client.display.model import Inline, Note, Table, View, table, untrusted
 from analyst_client.errors import EstimationError
 from analyst_client.estimators.base import Fit
 from analyst_client.inference.estimates import Estimate
@@ -97,25 +97,35 @@ class Comparison(Displayable):
         return load_pandas().DataFrame(rows)
 
     def _view(self) -> View:
-        terms = dict.fromkeys(one.label[0] for fit in self.fits for one in fit.estimates)
-        found = [{one.label[0]: one for one in fit.estimates} for fit in self.fits]
-        rows: list[Sequence[Inline]] = [
-            (untrusted(term), *(_cell(of_fit[term]) if term in of_fit else "" for of_fit in found)) for term in terms
-        ]
-        beside = {
+        said = [f"{fit.name}: {text}" for fit in self.fits for text in fit.notes]
+        return (self._table(self._beside()), *map(Note, [NOTE, *said]))
+
+    def _paper(self) -> View:
+        """Return coefficients, n and the charge; targets where they differ."""
+        left_out = {"estimator", "privacy noise", *["target"] * (len({fit.target for fit in self.fits}) == 1)}
+        return (self._table({head: cells for head, cells in self._beside().items() if head not in left_out}),)
+
+    def _beside(self) -> dict[str, list[str]]:
+        """Return what stands below coefficients, fit by fit."""
+        return {
             "target": [fit.target for fit in self.fits],
             "estimator": [fit.estimator for fit in self.fits],
             "n": [fit.rows for fit in self.fits],
             "privacy charged": [fit.charged for fit in self.fits],
             "privacy noise": [fit.noise for fit in self.fits],
         }
+
+    def _table(self, beside: Mapping[str, Sequence[str]]) -> Table:
+        terms = dict.fromkeys(one.label[0] for fit in self.fits for one in fit.estimates)
+        found = [{one.label[0]: one for one in fit.estimates} for fit in self.fits]
+        rows: list[Sequence[Inline]] = [
+            (untrusted(term), *(_cell(of_fit[term]) if term in of_fit else "" for of_fit in found)) for term in terms
+        ]
         total = len(rows)
         rows += [(head, *map(untrusted, values)) for head, values in beside.items() if any(values)]
         heads: tuple[Inline, ...] = ("term", *(untrusted(fit.name) for fit in self.fits))
         caption = f"Coefficients with {percent_of(self.level)} intervals"
-        said = [f"{fit.name}: {text}" for fit in self.fits for text in fit.notes]
-        shown = table(caption, heads, rows, numeric=range(1, len(heads)), total=total)
-        return (shown, *map(Note, [NOTE, *said]))
+        return table(caption, heads, rows, numeric=range(1, len(heads)), total=total)
 
     __repr__ = Displayable.__str__
 

@@ -1,6 +1,5 @@
 """Coefficients, their law and the summary of logistic and Poisson regressions on a refinement."""
 
-import math
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, ClassVar
@@ -108,8 +107,6 @@ class GeneralizedFit(RefinementFit):
     coefficients. And rows that were clipped are taken for none beyond what the histogram of norms shows.
     """
 
-    _ratio: ClassVar[str]
-    """Of the exponential of a coefficient."""
     _no_values: ClassVar[str]
     """The reason that new values have no intervals."""
 
@@ -215,10 +212,6 @@ class GeneralizedFit(RefinementFit):
                 "clipped. That is made up for as of normal terms, and intervals are longer by what is unsure of it."
             )
         return said
-
-    def _points(self, results: Results) -> dict[str, list[str]]:
-        ratios = [number(math.exp(min(value, 700.0))) for value in results.params.tolist()]
-        return super()._points(results) | {self._ratio: ratios}
 
     def _head(self, results: Any) -> list[tuple[str, str]]:
         found = self.refined_

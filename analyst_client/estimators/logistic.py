@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError, EstimationWarning
-from analyst_client.estimators.base import Features, Releases, Rows
+from analyst_client.estimators.base import Columns, Features, Releases, Rows
 from analyst_client.estimators.combined import CombinedFit
 from analyst_client.estimators.generalized import CASES_PER_TERM, GeneralizedFit, separation_warnings
 from analyst_client.estimators.linalg import invert_symmetric
@@ -243,11 +243,11 @@ class LogisticRegression(CombinedFit, GeneralizedFit):
         rate = NOT_TOLD if equations.people is None else number(self.base_rate_)
         return [*head_of(equations), ("base rate", rate), ("sd of the log odds", number(self.spread_))]
 
-    def _figures(self, results: Any, level: float, bound: Bound | None) -> tuple[dict[str, list[str]], list[str]]:
+    def _figures(self, results: Any, level: float, bound: Bound | None) -> tuple[Columns, list[str]]:
         if self._is_refined:
             return super()._figures(results, level, bound)
-        tested = {f"{name} (linear)": texts for name, texts in p_columns(results.pvalues, 1).items()}
-        return self._points(results) | tested, [PROJECTION_NOTE, *[HOLM_NOTE] * (len(tested) > 1)]
+        tested = [(f"{name} (linear)", texts) for name, texts in p_columns(results.pvalues, 1).items()]
+        return [*self._points(results), *tested], [PROJECTION_NOTE, *[HOLM_NOTE] * (len(tested) > 1)]
 
     def _own_notes(self) -> tuple[str, ...]:
         return super()._own_notes() if self._is_refined else ("Odds ratios are for one raw unit.",)

@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.figures import draw
@@ -73,6 +74,8 @@ class EstimateTable(Displayable):
         Probability that an interval holds the truth, in [0.5, 1).
     across : int or None
         Part of the label that stands in columns where the table is shown.
+    ratio : str
+        Name of the estimates where they are exponentials, such as odds ratios; standard errors are of their logarithms.
 
     Examples
     --------
@@ -88,6 +91,7 @@ class EstimateTable(Displayable):
     notes: tuple[str, ...] = ()
     level: float = 0.95
     across: int | None = None
+    ratio: str = ""
 
     def __getitem__(self, label: str | tuple[str, ...]) -> Estimate:
         """Return the estimate under a label. Raise `KeyError` for an unknown one."""
@@ -104,6 +108,14 @@ class EstimateTable(Displayable):
     def __len__(self) -> int:
         """Return how many estimates there are."""
         return len(self.estimates)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Name the member that has what pandas and statsmodels call so."""
+            hint = {"as_latex": ": see to_latex()"} | dict.fromkeys(("to_frame", "summary_frame"), ": see tidy()")
+            said = f"{type(self).__name__} has no attribute {name!r}{hint.get(name, '')}"
+            raise AttributeError(said, name=name, obj=self)
 
     @property
     def adjusted_pvalues(self) -> tuple[float, ...]:
@@ -150,8 +162,12 @@ class EstimateTable(Displayable):
         numeric = range(len(self.heads) - (self.across is not None), len(heads))
         return (table(self.title, heads, rows, numeric=numeric), *map(Note, self.notes))
 
+    def _paper(self) -> View:
+        return self._view()[:1]  # without notes
+
     def _long(self) -> tuple[Sequence[str], list[tuple[str, ...]]]:
-        heads = [*self.heads, "estimate", "std err", f"{percent_of(self.level)} from", "to"]
+        named = [self.ratio, "std err of log"] if self.ratio else ["estimate", "std err"]
+        heads = [*self.heads, *named, f"{percent_of(self.level)} from", "to"]
         adjusted = self.adjusted_pvalues
         told = [sum(not math.isnan(p) for p in ps) for ps in ([one.pvalue for one in self.estimates], adjusted)]
         tested = ["p", "p Holm"][: (told[0] > 0) + (told[1] > 1)]
@@ -175,6 +191,35 @@ class EstimateTable(Displayable):
         return heads, [(*beside, *(cells.get(name, "") for name in columns)) for beside, cells in lines.items()]
 
     __repr__ = Displayable.__str__
+
+
+def exponentiated(table: EstimateTable, ratio: str) -> EstimateTable:
+    """Return the exponentials of estimates and of both ends of their intervals; the rest is as it was.
+
+    Examples
+    --------
+    >>> one = Estimate(("age",), 0.0, 0.5, -math.inf, 1.0, 0.3)
+    >>> exponentiated(EstimateTable("t", ("term",), (one,)), "odds ratio").estimates[0].interval
+    '[0, 2.718]'
+    """
+    found = []
+    for one in table.estimates:
+        value, low, high = exponentials([one.value, one.conf_low, one.conf_high])
+        found.append(replace(one, value=value, conf_low=low, conf_high=high))
+    return replace(table, estimates=tuple(found), ratio=ratio)
+
+
+def exponentials(values: ArrayLike) -> list[float]:
+    """Return exponentials; infinite where they are too large.
+
+    Examples
+    --------
+    >>> exponentials([-math.inf, 0.0, 1e4])
+    [0.0, 1.0, inf]
+    """
+    with np.errstate(over="ignore"):
+        found: list[float] = np.exp(np.asarray(values, dtype=np.float64)).tolist()
+    return found
 
 
 def warned(caveats: Iterable[str]) -> tuple[str, ...]:

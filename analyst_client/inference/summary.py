@@ -1,8 +1,9 @@
 """A fit on paper: a summary as text and as HTML, and how its numbers are written."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from analyst_client.arrays import FloatArray
 from analyst_client.display.displayable import Displayable
@@ -41,6 +42,13 @@ class Summary(Displayable):
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...]
     caption: str = "Coefficients"
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Name the member that has what statsmodels calls so."""
+            hint = ": see to_latex(), and that of the fit for a paper" if name == "as_latex" else ""
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{hint}", name=name, obj=self)
 
     def _view(self) -> View:
         numeric = range(1, len(self.heads))
@@ -101,6 +109,11 @@ def number(value: float) -> str:
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
     return "–" if math.isnan(value) else f"{value:.4g}".replace("-", "−", 1)
+
+
+def numbers(values: Iterable[float]) -> list[str]:
+    """Return each number as text."""
+    return [number(value) for value in values]
 
 
 def p_columns(pvalues: FloatArray, first: int) -> dict[str, list[str]]:

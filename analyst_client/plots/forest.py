@@ -182,8 +182,9 @@ def estimate_forest(table: EstimateTable, ax: Axes | None = None) -> Axes:
     """
     drawn = [Estimate(one.value, _as_set(one.conf_low, one.conf_high)) for one in table.estimates]
     ax = axes_or_new(ax, height=1.3 + 0.28 * len(drawn))
-    left, right = limits(drawn)
-    mark_zero(ax, vertical=True)
+    none = 1.0 if table.ratio else 0.0
+    left, right = limits(drawn, none)
+    mark_zero(ax, vertical=True, at=none)
     for row, one in enumerate(drawn):
         draw_estimate(ax, one, row, 0, REACH * (right - left))
     ax.set_xlim(left, right)
@@ -223,9 +224,9 @@ def estimates(results: Results, level: float, method: IntervalMethod | None) -> 
     }
 
 
-def limits(drawn: Sequence[Estimate]) -> tuple[float, float]:
-    """Return limits that hold zero and every number there is."""
-    numbers = [0.0, *(number for one in drawn for number in one.numbers)]
+def limits(drawn: Sequence[Estimate], none: float = 0.0) -> tuple[float, float]:
+    """Return limits that hold no effect and every number there is."""
+    numbers = [none, *(number for one in drawn for number in one.numbers)]
     low, high = min(numbers), max(numbers)
     span = high - low if high > low else 1.0
     margin = (0.06 if all(one.found.is_bounded for one in drawn) else 0.12) * span  # rays need room to be seen

@@ -97,10 +97,10 @@ def percent(share: float) -> str:
     return f"{100.0 * share:.4g}%"
 
 
-def mark_zero(ax: Axes, *, vertical: bool) -> None:
-    """Draw the line of no effect."""
+def mark_zero(ax: Axes, *, vertical: bool, at: float = 0.0) -> None:
+    """Draw the line of no effect, which is at 1 of ratios."""
     draw = ax.axvline if vertical else ax.axhline
-    draw(0.0, color=NEUTRAL, linewidth=0.8, zorder=0.5)
+    draw(at, color=NEUTRAL, linewidth=0.8, zorder=0.5)
 
 
 def plain_ticks(axis: "Axis", low: float, high: float) -> None:

@@ -67,7 +67,6 @@ def corrected_equations(found: Refined) -> Equations:
     )
     xty = gram.xtx @ law.center + s * T.T @ moved
     to_terms = np.asarray(np.linalg.inv(frame.matrix @ T).T, dtype=np.float64)
-    constant = np.linalg.solve(T, np.eye(frame.size)[0])  # weights that add up to the constant
     sums, spread = found.sums, None
     variance = None if sums is None else max(sums.residual, 0.0) / sums.rows
     if told is not None:
@@ -78,7 +77,7 @@ def corrected_equations(found: Refined) -> Equations:
         to_terms @ gram.xtx @ to_terms.T,
         to_terms @ xty,
         None if gram.yty is None else float(gram.yty[0]),
-        float(constant @ gram.xtx @ constant),
+        found.rows,
         to_terms,
         1.0,
         0.0,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from dataclasses import fields as members_of
-from typing import Annotated, Any, Protocol, Self
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self
 
 from analyst_client.display.model import (
     Block,
@@ -292,6 +292,13 @@ class ReleaseSummary(Readable):
     created_at: str
     request: dict[str, Any]
     cost: Cost
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Lead to the whole release for what it has."""
+            hint = "" if name.startswith("_") else f": client.fetch_release({self.id!r}) returns the whole"
+            raise AttributeError(f"a line of the library has no {name!r}{hint}", name=name, obj=self)
 
 
 _MANY_ANSWERS = 10

@@ -14,6 +14,7 @@ from analyst_client.terms.python import (
     mask_calls,
     mask_keywords,
     no_column,
+    no_level,
     read_condition,
     read_python,
     show_place,
@@ -235,8 +236,12 @@ def as_declared(expression: Expression, columns: Mapping[str, Column]) -> Expres
     Raises
     ------
     ValueError
-        When no bounds are declared of what a spline is of.
+        When no bounds are declared of what a spline is of, or a column equals a name that is no column.
     """
+    if _is_of_two_columns(expression):
+        left, right = (str(argument.parameters[0]) for argument in expression.arguments)
+        if left in columns and right not in columns:
+            raise ValueError(no_level(left, right, list(columns)))
     arguments = tuple(as_declared(argument, columns) for argument in expression.arguments)
     parameters = tuple(
         _between(part.count, expression, columns) if isinstance(part, EqualKnots) else part
@@ -263,12 +268,18 @@ def as_term(expression: Expression, columns: Mapping[str, Column]) -> Expression
     return declared if others else opposite.get(level, declared)
 
 
+def _is_of_two_columns(expression: Expression) -> bool:
+    """Return whether this compares two columns, of which one may be a level without its quotes."""
+    is_equal = expression.operator in {"equal", "not_equal"}
+    return is_equal and all(argument.operator == COLUMN for argument in expression.arguments)
+
+
 def needs_declared(expressions: Sequence[object]) -> bool:
     """Return whether `as_declared` may change one of these."""
     nodes = [node for one in expressions if isinstance(one, Expression) for node in one.nodes()]
     levels = {level.lower() for node in nodes if node.operator == "in" for level in node.parameters[0]}
     return bool(levels & TRUTHS.keys()) or any(
-        isinstance(part, EqualKnots) for node in nodes for part in node.parameters
+        _is_of_two_columns(node) or any(isinstance(part, EqualKnots) for part in node.parameters) for node in nodes
     )
 
 
@@ -286,8 +297,8 @@ def _load() -> Any:
         from formulaic.parser import DefaultFormulaParser  # noqa: PLC0415 -- an extra
     except ImportError:
         raise ImportError(
-            "formulas need the extra 'formula'; without it a list of features says the same, with the functions of "
-            "analyst_client.terms"
+            "formulas need the extra 'formula': pip install 'dp-curator-client[formula]'. Without it a list of "
+            "features says the same, with the functions of analyst_client.terms"
         ) from None
     return DefaultFormulaParser().get_terms
 

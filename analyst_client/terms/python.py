@@ -160,6 +160,11 @@ def no_column(name: str, columns: Sequence[str]) -> str:
     return f"the dataset has no column {name!r}{hint}"
 
 
+def no_level(left: str, name: str, columns: Sequence[str]) -> str:
+    """Say that a column is compared with a name that is no column, and how its level is written."""
+    return f"{no_column(name, columns)}. A level has quotes: write {left} == {name!r}"
+
+
 _MEANT = {"and", "or", "not", "in", "is", "if", "else", "for", "True", "False", "None"}
 _MASKED = {"ʘ" + word[1:]: word for word in keyword.kwlist if word not in _MEANT}
 
@@ -287,6 +292,9 @@ class _Translator:
         if any(map(self._is_bare_join, nodes)):
             rule = "& and | bind more tightly than a comparison, as in Python: put each comparison in parentheses"
             raise self.fault(f"{rule}, or{_suggest(self._source, '[&|]').removeprefix(':')}", whole)
+        for left, op, right in zip(nodes, ops, nodes[1:], strict=False):
+            if isinstance(left, ast.Name) and isinstance(right, ast.Name) and isinstance(op, ast.Eq | ast.NotEq):
+                self._check_level(left, right)
         values = [self.read(node) for node in nodes]
         found = []
         for left, op, right, node in zip(values, ops, values[1:], nodes[1:], strict=False):
@@ -301,6 +309,11 @@ class _Translator:
             )
             found.append(_COMPARISONS[type(op)](as_expression(one), other))
         return as_expression(reduce(operator.and_, found))
+
+    def _check_level(self, column: ast.Name, level: ast.Name) -> None:
+        """Raise `FormulaError` where a column is compared with a level that lacks its quotes."""
+        if self._columns is not None and column.id in self._columns and level.id not in self._columns:
+            raise self.fault(no_level(column.id, level.id, self._columns), level)
 
     def _call(
         self, function: ast.expr, arguments: Sequence[ast.expr], keywords: Sequence[ast.keyword], node: ast.expr

@@ -2,7 +2,9 @@
 
 import http.server
 import json
+import pickle
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta, timezone
@@ -28,13 +30,15 @@ from analyst_client import (
     Release,
     Ridge,
     TransportError,
+    correlations,
+    describe,
 )
 from analyst_client.admin.command import main as run_command
 from analyst_client.analyses import ContingencyTable, event_rates, kaplan_meier, log_rank_test, roc_curve
 from analyst_client.errors import BoundsWarning, FormulaError, ReceiptInvalidError, ServiceError
 from analyst_client.kinds import Quote
 from analyst_client.kinds.gram.request import ReleaseRequest
-from analyst_client.schema import Job
+from analyst_client.schema import Cost, Job, ReleaseSummary
 from analyst_client.schema.permits import permit_body
 from analyst_client.schema.requests import as_json
 from analyst_client.schema.wire import Fields
@@ -427,16 +431,111 @@ def test_a_prediction_takes_the_words_of_the_file(frame: Any, rows: dict[str, An
 
 
 def test_members_of_other_libraries_lead_to_those_of_a_fit(fit: OLS) -> None:
-    for name in ("coef", "intercept", "stderr", "rsquared", "summary2", "tvalues", "nobs", "fvalue", "resid"):
+    for name in (
+        *("coef", "intercept", "stderr", "rsquared", "summary2", "tvalues", "nobs", "fvalue", "resid"),
+        *("get_margeff", "marginal_effects", "wald_test", "compare_f_test", "to_frame"),
+    ):
         with pytest.raises(AttributeError, match=rf"OLS has no attribute '{name}': see ") as caught:
             getattr(fit, name)
         named = str(caught.value).partition(": see ")[2].partition(" of your own")[0]
         assert eval(f"fit.{named}", {"fit": fit, "X": FRAME}) is not None
-    assert not hasattr(fit, "aic")
+    for name in ("llf", "aic", "bic", "prsquared", "compare_lr_test"):
+        with pytest.raises(AttributeError, match=f"'{name}': a likelihood is of rows, which stay with the curator"):
+            getattr(fit, name)
+    for one in (fit, OLS):
+        with pytest.raises(AttributeError, match=r"no attribute 'load': load_fit\(path\) reads a fit"):
+            _ = one.load  # type: ignore[attr-defined]
+    for one, name, meant in [
+        (fit, "odds_ratios", r"tidy\(exponentiate=True\)"),
+        (fit, "get_robustcov_results", "std_errors_: those of a refinement are robust"),
+        (fit.summary(), "as_latex", r"to_latex\(\)"),
+        (fit.table(), "summary_frame", r"tidy\(\)"),
+    ]:
+        with pytest.raises(AttributeError, match=f"no attribute '{name}': see {meant}"):
+            getattr(one, name)
     with pytest.raises(AttributeError, match=r"'coef_': call fit\(…\) first"):
         _ = OLS().coef_
     with pytest.raises(AttributeError, match=r"'rsquared'$"):
         _ = LogisticRegression().rsquared  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("ask", ["anova", "table", "summary", "tidy", "test"])
+def test_two_fits_are_put_side_by_side_by_compare(fit: OLS, ask: str) -> None:
+    for given in [{"target": fit}] if ask == "test" else [{"level": fit}] if ask == "tidy" else [{}, {"target": fit}]:
+        with pytest.raises(ValueError, match=r"compare\(fit, other\) puts fits side by side"):
+            getattr(fit, ask)(*([] if given else [fit]), **given)
+    for other in ("0.95", None):
+        with pytest.raises(ValueError, match=f"at least 0.5 and below 1, as 0.95, not {other!r}"):
+            fit.table(other)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [OLS, Ridge, AdaSSP, LogisticRegression])
+def test_an_estimator_takes_no_data(kind: Any) -> None:
+    for args, options in [(["kappa ~ age"], {"data": FRAME}), ([FRAME["kappa"], FRAME], {}), ([FRAME], {})]:
+        with pytest.raises(
+            TypeError, match=rf"{kind.__name__}\(\)\.fit\(release\); client\.fit\(.*epsilon=1\) is the one"
+        ):
+            kind(*args, **options)
+    with pytest.raises(AttributeError, match=r"'from_formula': client\.fit\(.* takes a formula"):
+        kind.from_formula("kappa ~ age", FRAME)
+    assert isinstance(kind(), kind)
+
+
+def test_a_line_of_the_library_leads_to_its_release() -> None:
+    line = ReleaseSummary("rel_1", "flchain", "gram", "2026-01-01T00:00:00Z", {}, Cost(1.0, None, 0.2, 1e-6))
+    for ask in (describe, correlations):
+        with pytest.raises(AttributeError, match=r"client\.fetch_release\('rel_1'\) returns the whole"):
+            ask(line)
+    assert pickle.loads(pickle.dumps(line)) == line
+
+
+SEX_OF_DATASET = AGE_OF_DATASET | {"name": "sex", "type": "categorical", "levels": ["F", "M"]}
+
+
+@pytest.mark.parametrize("ask", ["where", "model"])
+def test_a_level_without_its_quotes_is_answered_with_them(ask: str) -> None:
+    columns = [AGE_OF_DATASET, SEX_OF_DATASET, KAPPA_OF_DATASET]
+    client = Curator(*[httpx.Response(200, content=compact(DATASET | {"columns": columns}))] * 2).client()
+    asked: Any = ["age"] if ask == "where" else Model("kappa ~ age").where("age > 60 and sex == M")
+    options = {"target": "kappa", "where": "age > 60 and sex != M"} if ask == "where" else {}
+    with pytest.raises(ValueError, match=r"no column 'M'.*: write sex == 'M'"):
+        client.quote("flchain", asked, **options, **PRICE)
+    with pytest.raises(FormulaError, match=r"no column 'M'; there are sex, age\. A level has quotes: write sex == 'M'"):
+        read_condition("sex == M", ["sex", "age"])
+
+
+def test_formulas_without_their_extra_say_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "formulaic.parser", None)
+    with pytest.raises(ImportError, match=r"pip install 'dp-curator-client\[formula\]'"):
+        Model("kappa ~ age").read([AGE, KAPPA])
+
+
+def test_numbers_by_name_are_used_as_a_series(fit: OLS) -> None:
+    params, names = fit.params, list(fit.params)
+    assert params["Intercept"] == params["const"] == params["(constant)"] == fit.intercept_
+    for found, wanted in [
+        (params * 2, 2 * fit.params_),
+        (1 - params, 1 - fit.params_),
+        (2 / params, 2 / fit.params_),
+        (-params, -fit.params_),
+        (params / fit.bse, fit.params_ / fit.std_errors_),
+        (params + dict(fit.bse), fit.params_ + fit.std_errors_),
+    ]:
+        assert list(found) == names
+        assert np.asarray(found).tolist() == wanted.tolist()
+    assert (fit.pvalues < 0.05) == dict(zip(names, (fit.pvalues_ < 0.05).tolist(), strict=True))
+    assert (params >= fit.params_) == dict.fromkeys(names, True)
+    with pytest.raises(ValueError, match="numbers by other names: age beside"):
+        params + {"age": 1.0}
+    for name in ("loc", "index", "round", "to_frame"):
+        with pytest.raises(AttributeError, match=rf"'{name}': it is a dict, and pandas\.Series\(…\) makes a series"):
+            getattr(params, name)
+    assert pickle.loads(pickle.dumps(params)) == params
+
+
+def test_a_level_has_the_name_that_other_libraries_give_it() -> None:
+    release = Release.from_arrays(np.eye(3), [0.0, 2.0, 4.0], features=[Column.categorical("sex", ["F", "M", "X"])])
+    assert OLS().fit(release).params["sex[T.X]"] == 4.0
 
 
 def test_arguments_of_other_libraries_lead_to_those_of_an_estimator(fit: OLS) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from markdown_it import MarkdownIt
 
-from analyst_client import OLS, Column, Release
+from analyst_client import OLS, Column, Release, compare, tutorial
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Note as Said
 from analyst_client.display.model import (
@@ -131,10 +131,32 @@ def test_a_fit_and_its_tables_have_all_three() -> None:
     columns = [Column.numeric("a_1 & b", 0, 10), Column.numeric("|x|", 0, 1)]
     xtx = [[900.0, 20.0, 10.0], [20.0, 120.0, 5.0], [10.0, 5.0, 300.0]]
     fit = OLS().fit(Release.from_arrays(xtx, [90.0, 60.0, 60.0], 90.0, features=columns, noise=2.0))
-    assert fit.to_latex(0.9) == fit.summary(0.9).to_latex()
+    for shown in (fit, fit.table(0.9), compare(fit)):
+        latex = shown.to_latex(caption="50 % of a_1", label="tab:a_1")
+        assert latex.splitlines()[2:4] == [r"\caption{50 \% of a\_1}", r"\label{tab:a_1}"]
+        for word in ("Fieller", "privacy noise", "OLS()", "identification"):
+            assert word not in shown.to_latex()
+        with pytest.raises(ValueError, match="a label has letters, digits and"):
+            shown.to_latex(label="}")
     assert fit.to_markdown() == fit.summary().to_markdown()
     assert fit.to_html() == fit.summary().to_html()
     latex = fit.table().to_latex()
     assert latex.count(r"a\_1 \& b & ") == 1
     assert r"\begin{tabular}{lrrrrrr}" in latex
     assert r"| \|x\| | " in fit.anova().to_markdown()
+
+
+def test_a_fit_for_a_paper_is_its_coefficients_with_n_and_the_charge() -> None:
+    client = tutorial.recorded_client("one_call")
+    fit = client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True)
+    head, *rows = cells_of(fit.to_latex(0.9))
+    assert [cell.strip(" \\") for cell in head] == ["term", "estimate", "std err", r"90\% interval", "p"]
+    age = fit.table(0.9)["age"]
+    shown = rf"age & {age.value:.4g} & {age.std_error:.4g} & {{[}}{age.conf_low:.4g}, {age.conf_high:.4g}{{]}} & "
+    assert f"\n{shown}" in fit.to_latex(0.9)
+    assert len(rows) == 4
+    below = fit.to_latex().partition(r"\footnotesize")[2].split(r"\end{minipage}")[0].split("\n\n")
+    assert [line.strip().partition(":")[0] for line in below] == ["n", "privacy charged"]
+    assert "refine(" in str(fit.summary())
+    assert "refine(" not in fit.to_latex() + fit.to_markdown() + fit.to_html()
+    assert "RefinedRegression" not in compare(small=fit).to_latex()

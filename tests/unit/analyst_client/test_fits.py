@@ -306,6 +306,47 @@ def test_tables_hold_the_arrays(name: str) -> None:
     assert table.level == 0.9
 
 
+RATIOS = {
+    "LogisticRegression() of a refinement": "odds ratio",
+    "PoissonRegression() of a refinement": "rate ratio",
+}
+
+
+@pytest.mark.parametrize(("name", "ratio"), RATIOS.items())
+def test_ratios_are_exponentials_with_intervals_of_their_own(name: str, ratio: str) -> None:
+    fit = fit_of(name)
+    plain, found = fit.tidy(0.9), fit.tidy(0.9, exponentiate=True)
+    ends = ["estimate", "conf_low", "conf_high"]
+    assert found[ends].to_numpy() == pytest.approx(np.exp(plain[ends].to_numpy()))
+    pd.testing.assert_frame_equal(found.drop(columns=ends), plain.drop(columns=ends))
+    table = fit.table(0.9, exponentiate=True)
+    assert table.tidy()[ends].to_numpy() == pytest.approx(found[ends].to_numpy())
+    assert table["x1"].std_error == fit.bse["x1"]
+    assert re.search(rf"term +{ratio} +std err of log +90% from +to", str(table))
+    assert table.plot().lines[0].get_xdata()[0] == 1.0  # no effect
+    low, high = found.loc[1, ends[1:]]
+    assert rf"& {ratio} & 90\% interval \\" in fit.to_latex(0.9)
+    assert rf"{{[}}{low:.4g}, {high:.4g}{{]}} \\" in fit.to_latex(0.9)
+    summary = fit.summary(0.9)
+    assert summary.heads[1:3] == ("coef", fit._error_head(fit.results_[0]))
+    assert summary.heads[-5:] == ("90% from", "to", ratio, "from", "to")
+    assert summary.rows[1][-3:] == tuple(f"{value:.4g}" for value in found.loc[1, ends])
+
+
+@pytest.mark.parametrize("ask", ["table", "tidy"])
+def test_coefficients_of_a_linear_fit_are_no_logarithms_of_ratios(ask: str) -> None:
+    with pytest.raises(ValueError, match=r"exponentiate=True is of logistic and Poisson fits.*OLS are in units"):
+        getattr(fit_of("OLS() of a release"), ask)(exponentiate=True)
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_a_ratio_stands_beside_its_interval(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    shown = str(fit_of("LogisticRegression() of a refinement").summary())
+    assert max(map(len, shown.splitlines())) <= width
+    assert re.search(r"^term .*odds ratio +from +to$", shown, re.MULTILINE)
+
+
 @pytest.mark.parametrize("name", sorted(set(FITTED) - set(MISSING)))
 def test_a_glance_has_one_set_of_columns_and_the_test_of_all_slopes(name: str) -> None:
     fit = fit_of(name)
@@ -314,7 +355,16 @@ def test_a_glance_has_one_set_of_columns_and_the_test_of_all_slopes(name: str) -
     test = fit.f_test()
     assert (row["statistic"], row["p_value"], row["df"]) == (test.statistic, test.pvalue, 3)
     assert row["nobs"] > 100.0
-    assert np.isnan(row["r_squared"]) == (fit._estimator_type == "classifier" or hasattr(fit, "dispersion_"))
+
+
+def test_a_refined_linear_fit_has_one_number_of_rows() -> None:
+    client = tutorial.recorded_client("one_call")
+    fit = client.fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True)
+    rows = fit.refined_.rows
+    (glance,) = fit.glance().to_dict("records")
+    assert glance["nobs"] == glance["df_residual"] + 4 == rows
+    assert dict(fit.summary().facts)["n"] == f"{rows:,.0f} rows, noisy"
+    assert f"F(3, {rows - 4:,.0f})" in dict(fit.summary().facts)
 
 
 @pytest.mark.parametrize("name", [name for name in FITTED if name.endswith("of a release")])
