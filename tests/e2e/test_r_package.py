@@ -276,8 +276,9 @@ def test_an_interrupted_fit_says_what_is_held_and_the_same_call_goes_on(clinic: 
 def test_an_interruption_tells_the_key_of_what_may_have_been_charged(clinic: Clinic, ended: str) -> None:
     """A server that never answers has the request when the session is interrupted, or Python is killed."""
     script = """
-    show(class = class(found <- tryCatch(curator_counts(~ ward, hospital, "clinic", mu = 1, yes = TRUE), error = identity)),
-      key = found$key, message = conditionMessage(found), later = nrow(datasets(curator_recorded(), "flchain")))"""
+    found <- tryCatch(curator_counts(~ ward, hospital, "clinic", mu = 1, yes = TRUE), error = identity)
+    show(class = class(found), key = found$key, message = conditionMessage(found),
+      later = nrow(datasets(curator_recorded(), "flchain")))"""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         asked = clinic.start(script, f"http://127.0.0.1:{silent.getsockname()[1]}")
         connection, _ = silent.accept()

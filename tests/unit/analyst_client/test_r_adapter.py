@@ -165,6 +165,10 @@ def test_an_error_keeps_its_class_its_fields_and_its_notes() -> None:
         ("ask again with idempotency_key='k-1'", "ask again with key = 'k-1'"),
         ("client.refine(…, family='binomial') buys them", "curator_glm(…, family = binomial) buys them"),
         ("cost  1\nthe same as  C().fit(client.refine('f',\n             mu=1.0))\n────", "cost  1\n────"),
+        ("not count them; MarginalsRequest([Tree(['age'])]) does.", "not count them."),
+        ("they may. Ask with a larger norm, or rows='box'.", "they may."),
+        ("the rest waits in reservation='res_1'", "the rest waits in the reservation 'res_1'"),
+        ("client.release(…, robust=True) buys robust ones, and client.refine(…).", "a refinement buys robust ones."),
         ("ns(age, df=3)[1]  0.5", "ns(age, df=3)[1]  0.5"),
     ],
 )
