@@ -53,7 +53,7 @@ ARGUMENTS = (
     "half_width|epsilon|delta|mu|rho|expected_rows|max_epsilon|guess|project|where|weights?|offset|"
     "family|clip|level|target|rows|intercept"
 )
-IN_R = [
+IN_R: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
     (r"(?m)^the same as .*\n(?: +.*\n)*", ""),  # Python that does the same
     (r"client\.close_reservation\(", "close_reservation(curator, "),
     (r"client\.reservations\(\)", "reservations(curator)"),
@@ -331,11 +331,10 @@ def _show(source: str, level: float = 0.95) -> Options:
 
 
 def _summary(fit: Fit, level: float) -> Summary:
-    """Return a summary with R's name of the constant, and without Python."""
+    """Return a summary with R's name of the constant, and its notes in R's words."""
     found = fit.summary(level)
-    kept = tuple((name, value) for name, value in found.facts if name != "the same as")
     rows = tuple((re.sub(r"^\(constant\)$", "(Intercept)", name), *others) for name, *others in found.rows)
-    return replace(found, facts=kept, rows=rows, notes=tuple(_in_r(note) for note in found.notes))
+    return replace(found, rows=rows, notes=tuple(_in_r(note) for note in found.notes))
 
 
 def _latex(source: str, level: float) -> str:
