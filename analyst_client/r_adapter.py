@@ -14,34 +14,72 @@ import signal
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, is_dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, is_dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, TextIO
 
+import httpx
 import numpy as np
 
-from analyst_client import estimators
 from analyst_client.analyses import ContingencyTable
 from analyst_client.client import CuratorClient
-from analyst_client.errors import CuratorError, EstimationError, NotConfirmedError
+from analyst_client.display.model import number
+from analyst_client.errors import BudgetExceededError, CuratorError, EstimationError, NotConfirmedError
+from analyst_client.estimators import LogisticRegression, PoissonRegression
 from analyst_client.estimators.base import Fit
 from analyst_client.estimators.loading import load_fit
 from analyst_client.exports import public_names
 from analyst_client.fitting.buying import read_question
 from analyst_client.fitting.choice import choose
-from analyst_client.fitting.question import FitOptions
+from analyst_client.fitting.question import FitOptions, Question
+from analyst_client.inference.summary import Summary
 from analyst_client.kinds import Axis, CountsRelease, CountsRequest
+from analyst_client.schema.amounts import Cost
 from analyst_client.schema.requests import choose_key
+from analyst_client.spelling import HANDLER, spell
 from analyst_client.terms.python import read_condition
-from analyst_client.tutorial import recorded_client
+from analyst_client.tutorial import ADDRESS, ONE_CALL, Recorded, curator_key, describe, is_same, recorded_client
 
 Options = dict[str, Any]
 DESCRIBED = ("name", "population", "description", "rows", "row_capacity", "adjacency")
 DECLARED = ("name", "type", "lower", "upper", "unit", "missing", "description")
 QUESTION = '{"question": true}'
 ACCOUNT = ("population", "share_spent", "limit", "posted", "pending", "remaining")
+TABLES = ("counts", "quote_counts")
+"""Acts on tables, of which the tutorial has another recorded session."""
+ARGUMENTS = (
+    "half_width|epsilon|delta|mu|rho|expected_rows|max_epsilon|guess|project|where|weights?|offset|"
+    "family|clip|level|target|rows|intercept"
+)
+IN_R: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
+    (r"(?m)^the same as .*\n(?: +.*\n)*", ""),  # Python that does the same
+    (r"client\.close_reservation\(", "close_reservation(curator, "),
+    (r"client\.reservations\(\)", "reservations(curator)"),
+    (r"client\.release\(…, robust=True\) buys robust ones.*client\.refine\(…\)", "a refinement buys robust ones"),
+    (r"robust=True buys no others of so few rows at this price; .*? may", "a higher price may buy others"),
+    (r"; MarginalsRequest\(.*\) does", ""),
+    (r" Ask with a larger norm, or rows='box'\.", ""),
+    (r" client\.fetch_release\(.*?\) gives the whole again, for nothing", ""),
+    (r"\breservation='(\w+)'", r"the reservation '\1'"),
+    (r"client\.refine\(…, family='(\w+)'\)", r"curator_glm(…, family = \1)"),
+    (r"client\.refine\(…\)", "a refinement"),
+    (r"\bfit OLS\(\)", 'try curator_refit(fit, "OLS")'),
+    (r"\bconf_int\(", "confint("),
+    (r"\bpredict\(X, interval='mean'\)", 'predict(fit, newdata, interval = "confidence")'),
+    (r"pvalues_, f_test\(\) and anova\(\) tell", "summary() and anova() tell"),
+    (r" or target='\w+'", ""),
+    (r"target=col\('(\w+)'\) > (\d+)", r"\1 > \2 ~ …"),
+    (r"half_width=\{(.*?)\}", lambda found: f"half_width = c({_named_in_r(found[1])})"),
+    (r"\bidempotency_key=", "key = "),
+    (r"(\w+)=True\b", r"\1 = TRUE"),
+    (r"(\w+)=False\b", r"\1 = FALSE"),
+    (rf"\b({ARGUMENTS})=(?=[\s,.:;]|$)", r"\1"),
+    (rf"\b({ARGUMENTS})='(\w+)'", r'\1 = "\2"'),
+    (rf"\b({ARGUMENTS})=(?=\S)", r"\1 = "),
+]  # fmt: skip
+"""Words of Python in texts of the library, and those of R in their place."""
 
 
 def call(text: str) -> str:
@@ -65,20 +103,37 @@ def call(text: str) -> str:
             asked = json.loads(text)
             given = asked["with"]
             if "curator" in given:
-                given["client"] = _client(**given.pop("curator"))
+                given["client"] = _client(asked["do"], **given.pop("curator"))
             answer["value"] = _ACTS[asked["do"]](**given)
         except (Exception, KeyboardInterrupt) as error:  # R has it, with its class
             answer["error"] = _describe(error)
         said = [one for one in caught if issubclass(one.category, UserWarning)]
-        answer["warnings"] = [{"class": _classes(one.category), "message": str(one.message)} for one in said]
+        answer["warnings"] = [{"class": _classes(one.category), "message": _in_r(one.message)} for one in said]
     return json.dumps(_plain(answer), allow_nan=False)
 
 
 def _describe(error: BaseException) -> Options:
     is_own = isinstance(error, CuratorError | ValueError | KeyboardInterrupt)
     fields = {name: value for name, value in vars(error).items() if isinstance(error, CuratorError) and name[0] != "_"}
-    said = str(error) if is_own else f"{type(error).__name__}: {error}"
-    return {"class": _classes(type(error)), "message": said, "notes": getattr(error, "__notes__", []), "fields": fields}
+    if isinstance(error, BudgetExceededError) and "`remaining` is the largest" in str(error):  # of a reservation
+        fields["largest"] = error.largest or error.remaining
+    said = _in_r(error if is_own else f"{type(error).__name__}: {error}")
+    notes = [_in_r(note) for note in getattr(error, "__notes__", [])]
+    return {"class": _classes(type(error)), "message": said, "notes": notes, "fields": fields}
+
+
+def _in_r(shown: object) -> str:
+    """Return a text of the library in R's words, and in ASCII where R can show no more."""
+    text = str(shown)
+    for pattern, words in IN_R:
+        text = re.sub(pattern, words, text)
+    return spell(text)
+
+
+def _named_in_r(pairs: str) -> str:
+    """Return the inside of a dict as that of a vector with names."""
+    named = re.sub(r"'([A-Za-z]\w*)': ", r"\1 = ", pairs)
+    return re.sub(r"'([^']+)': ", r"`\1` = ", named)
 
 
 def _classes(kind: type[BaseException]) -> list[str]:
@@ -104,11 +159,53 @@ def _plain(value: Any) -> Any:
     return _plain(asdict(value)) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
 
+def _client(do: str, url: str | None, token: str | None, key: str | None, session: str) -> CuratorClient:
+    """Return the client of an R session's curator: without an address that of the tutorial."""
+    if url is not None:
+        return _served(url, token or "", key, session)
+    if do in TABLES:
+        return recorded_client("paper")
+    replay = _replay(session)
+    replay.place = replay.charged if do == "budget" else 0
+    return CuratorClient(ADDRESS, "a-token", key=curator_key("one_call"), memory=None, max_attempts=1, transport=replay)
+
+
 @cache
-def _client(url: str | None, token: str | None, key: str | None, session: str) -> CuratorClient:
-    """Return the client of an R session's curator: without an address that of the tutorial, each begun anew."""
+def _served(url: str, token: str, key: str | None, session: str) -> CuratorClient:
     del session
-    return recorded_client() if url is None else CuratorClient(url, token or "", key=key)
+    return CuratorClient(url, token, key=key)
+
+
+class _Replay(Recorded):
+    """The tutorial's curator: its fits are bought in any order, and its budget is that after the last of them.
+
+    An answer is the first at or after `place`, where the act has come to in what was recorded; `charged` is the place
+    of the last charge of an R session.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(ONE_CALL)
+        self.place = self.charged = 0
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Return an answer to a request. Raise `httpx.ConnectError` for one that was never asked."""
+        asked = describe(request)
+        found = [k for k, one in enumerate(self.answers) if is_same(one["request"], asked)]
+        if not found:
+            raise httpx.ConnectError("only what was recorded can be asked here", request=request)
+        place = next((k for k in found if k >= self.place), found[-1])
+        if request.method == "POST":
+            self.place = place
+            if not request.url.path.endswith("/quotes"):
+                self.charged = max(self.charged, place)
+        answer = self.answers[place]
+        return httpx.Response(answer["status"], headers=answer["headers"], text=answer["text"])
+
+
+@cache
+def _replay(session: str) -> _Replay:
+    del session
+    return _Replay()
 
 
 def _datasets(client: CuratorClient, data: str | None = None) -> Options:
@@ -122,12 +219,12 @@ def _datasets(client: CuratorClient, data: str | None = None) -> Options:
 
 def _budget(client: CuratorClient, data: str) -> Options:
     found = client.budget(data)
-    return {"text": str(found)} | {name: getattr(found, name) for name in ACCOUNT}
+    return {"text": _in_r(found)} | {name: getattr(found, name) for name in ACCOUNT}
 
 
 def _reservations(client: CuratorClient, close: str | None = None) -> Options:
     """List what is held, or give one back."""
-    return {"text": str(client.reservations() if close is None else client.close_reservation(close))}
+    return {"text": _in_r(client.reservations() if close is None else client.close_reservation(close))}
 
 
 def _said(options: Options) -> Options:
@@ -136,46 +233,66 @@ def _said(options: Options) -> Options:
 
 
 def _quote(client: CuratorClient, formula: str, data: str, options: Options) -> Options:
-    """Return the price of a model: of the choice among ways to it, or of one release where a row map is said."""
+    """Return the choice among ways to a model, with its price."""
+    with _told_once(client, formula, data, options):
+        choice = choose(_question(client, formula, data, options), even_so=True)
+    cost = {} if choice.taken.cost is None else asdict(choice.taken.cost)
+    return {"text": _in_r(f"{choice}\n")[:-1], "affordable": choice.taken.affordable, **cost}
+
+
+def _question(client: CuratorClient, formula: str, data: str, options: Options) -> Question:
     said = _said(options)
-    if "rows" in said:
-        quote = client.quote(data, formula, **said)
-        return {"text": str(quote), "affordable": quote.affordable, **asdict(quote.cost)}
     asked: Any = {name: said[name] for name in FitOptions.__annotations__ if name in said}
     price = {name: said.get(name) for name in ("epsilon", "delta", "mu", "rho")}
-    question = read_question(client, data, formula, asked, price, said.get("half_width"), said.get("guess", {}))
-    choice = choose(question, even_so=True)
-    cost = {} if choice.taken.cost is None else asdict(choice.taken.cost)
-    return {"text": str(choice), "affordable": choice.taken.affordable, "call": choice.call, **cost}
+    return read_question(client, data, formula, asked, price, said.get("half_width"), said.get("guess", {}))
 
 
-def _buy(client: CuratorClient, formula: str, data: str, options: Options, *, yes: bool, progress: bool) -> Fit:
-    """Charge for a model, and return its fit."""
-    said = _said(options)
-    if "rows" not in said:
-        return client.fit(formula, data=data, yes=yes, progress=progress, **said)
-    if not yes:
-        sys.stderr.write(_quote(client, formula, data, options)["text"] + "\n")
-        if not sys.stdin.isatty():
-            raise NotConfirmedError("nobody can be asked here: say yes=True to buy at the price that is shown")
-        if input("Buy it? [y/N] ").strip().lower() not in {"y", "yes"}:
-            raise NotConfirmedError("not bought")
-    return estimators.AdaSSP().fit(client.release(data, formula, **said))
+@contextlib.contextmanager
+def _told_once(client: CuratorClient, formula: str, data: str, options: Options) -> Iterator[None]:
+    """Raise the error of a model that is at fault itself, where each of the ways has it as its reason."""
+    try:
+        yield
+    except ValueError as error:
+        if str(error).startswith("there is no way"):
+            _ = _question(client, formula, data, options).quote
+        raise
 
 
 def _fit(client: CuratorClient, formula: str, data: str, options: Options, *, yes: bool, progress: bool) -> Options:
-    fit = _buy(client, formula, data, options, yes=yes, progress=progress)
+    """Charge for a model, and return its fit."""
+    with _told_once(client, formula, data, options):
+        fit = client.fit(formula, data=data, yes=yes, progress=progress, **_said(options))
     source = _saved(fit)
-    return {"source": source} | _show(source)
+    return {"source": source, "charge": _charge(client, data, fit.choice_.taken.cost)} | _show(source)
 
 
-def _refit(source: str, estimator: str, params: Options) -> Options:
+def _charge(client: CuratorClient, data: str, cost: Cost | None) -> str | None:
+    """Say what was charged, and what is left; None where it was free."""
+    if cost is None:
+        return None
+    said = f"charged: ε = {number(cost.epsilon)} at δ = {number(cost.delta)}"
+    with contextlib.suppress(CuratorError):  # what was bought is not lost for this
+        budget = client.budget(data)
+        left = f"ε = {number(budget.remaining.epsilon)} at δ = {number(budget.remaining.delta)}"
+        said += f"; left in the budget of {budget.population}: {left}"
+    return _in_r(said)
+
+
+def _refit(source: str, estimator: str | None, params: Options) -> Options:
     """Return another fit of the same releases, which costs nothing."""
-    known = [name for name in public_names("analyst_client.estimators") if name[0].isupper()]
+    fit, known = _read(source), [name for name in public_names("analyst_client.estimators") if name[0].isupper()]
+    own = type(fit).__name__
+    if estimator is None:
+        estimator = own if hasattr(fit, "refined_") or isinstance(fit, LogisticRegression) else "OLS"
     if estimator not in known:
         raise ValueError(f"there is no estimator {estimator!r}; there are {', '.join(known)}")
     other = json.dumps(json.loads(source) | {"estimator": estimator, "parameters": params, "chosen": {}})
-    return {"source": other} | _show(other)
+    try:
+        return {"source": other} | _show(other)
+    except ValueError as error:
+        if hasattr(fit, "refined_"):
+            error.add_note(f"this fit was bought in steps for one model, and its own estimator is {own}")
+        raise
 
 
 def _saved(made: Any) -> str:
@@ -206,11 +323,22 @@ def _show(source: str, level: float = 0.95) -> Options:
     """Return all that a fit tells at a level, as plain values; of points alone neither errors nor tests."""
     fit = _read(source)
     told: Options = {"terms": fit.param_names_, "coefficients": fit.params_, "columns": fit.feature_names_in_}
-    told |= {"target": fit.target_names_[0], "summary": str(fit.summary(level))}
+    told |= {"target": fit.target_names_[0], "summary": _in_r(_summary(fit, level))}
     with contextlib.suppress(EstimationError):
-        told |= {"caveats": fit.caveats(level), "vcov": fit.cov_params()}
+        told |= {"caveats": [_in_r(one) for one in fit.caveats(level)], "vcov": fit.cov_params()}
         told |= {"tidy": fit.tidy(level).to_dict("list"), "glance": fit.glance(level).to_dict("list")}
     return told
+
+
+def _summary(fit: Fit, level: float) -> Summary:
+    """Return a summary with R's name of the constant, and its notes in R's words."""
+    found = fit.summary(level)
+    rows = tuple((re.sub(r"^\(constant\)$", "(Intercept)", name), *others) for name, *others in found.rows)
+    return replace(found, rows=rows, notes=tuple(_in_r(note) for note in found.notes))
+
+
+def _latex(source: str, level: float) -> str:
+    return _summary(_read(source), level).to_latex()
 
 
 def _intervals(source: str, level: float, *, simultaneous: bool = False) -> Any:
@@ -222,34 +350,61 @@ def _anova(source: str) -> Options:
     tests = [row.test for row in found.rows]
     columns = {"df": "constraints", "residual_df": "dof", "statistic": "statistic", "p_value": "pvalue"}
     told = {name: [getattr(test, member) for test in tests] for name, member in columns.items()}
-    return {"title": found.title, "terms": [row.source for row in found.rows], **told}
+    return {"title": _in_r(found.title), "terms": [row.source for row in found.rows], **told}
 
 
 def _predict(source: str, rows: Options, scale: str, interval: str, level: float, clip: bool | None) -> Any:
-    """Return predictions, with intervals where one is asked for."""
+    """Return predictions, with intervals where one is asked for, on the scale of the response or of the link."""
     fit: Any = _read(source)
-    is_binary = hasattr(fit, "predict_proba")
+    found = fit.predict_proba(rows, clip)[:, 1] if isinstance(fit, LogisticRegression) else fit.predict(rows, clip)
     if interval != "none":
         if not hasattr(fit, "predict_interval"):
             raise ValueError(f"a {type(fit).__name__} has predictions, and no intervals of them: interval = 'none'")
-        ends = fit.predict_interval(rows, level, mean=interval == "confidence", clip=clip)
-        return np.column_stack([fit.predict(rows, clip=clip is not False), ends])
-    if is_binary:
-        return fit.decision_function(rows, clip) if scale == "link" else fit.predict_proba(rows, clip)[:, 1]
-    found = fit.predict(rows, clip)
-    return np.log(found) if scale == "link" and hasattr(fit, "dispersion_") else found
+        ends = fit.predict_interval(rows, level, mean=interval == "confidence", clip=clip is not False)
+        found = np.column_stack([found, ends])
+    with np.errstate(divide="ignore"):
+        if scale == "link" and isinstance(fit, LogisticRegression):
+            return np.log(found) - np.log1p(-found)
+        return np.log(found) if scale == "link" and isinstance(fit, PoissonRegression) else found
 
 
-def _counts(client: CuratorClient, data: str, axes: list[Options], options: Options, key: str) -> Options:
+def _counts(client: CuratorClient, data: str, axes: list[Options], options: Options, key: str, *, yes: bool) -> Options:
+    """Charge for a table after a yes, and return it."""
+    even_so = bool(options.pop("even_so", False))
+    request = _counts_request(client, data, axes, options)
+    quote = client.quote(data, request)
+    is_free = not request.fresh and (quote.stored_release is not None or quote.derivable_from is not None)
+    if not (yes or is_free):
+        _confirm(str(quote))
+    release = client.release(data, request, idempotency_key=key, even_so=even_so)
+    source = _keep_counts(release)
+    charge = _charge(client, data, release.cost if release.answer == "new" else None)
+    return {"source": source, "charge": charge} | _table(source)
+
+
+def _confirm(text: str) -> None:
+    """Show a price and ask, as a fit does."""
+    sys.stderr.write(text + "\n")
+    if not sys.stdin.isatty():
+        raise NotConfirmedError("nobody can be asked here: say yes=True to buy at the price that is shown")
+    if input("Buy it? [y/N] ").strip().lower() not in {"y", "yes"}:
+        raise NotConfirmedError("not bought")
+
+
+def _quote_counts(client: CuratorClient, data: str, axes: list[Options], options: Options) -> Options:
+    options.pop("even_so", None)
+    quote = client.quote(data, _counts_request(client, data, axes, options))
+    return {"text": _in_r(quote), "affordable": quote.affordable, **asdict(quote.cost)}
+
+
+def _counts_request(client: CuratorClient, data: str, axes: list[Options], options: Options) -> CountsRequest:
     table = [Axis(read_condition(axis["column"]), axis.get("edges")) for axis in axes]
     said = _said(options)
     if "weights" in said:
         said["weight"] = said.pop("weights")
     if "epsilon" in said and said.get("mechanism") != "laplace":
         said["delta"] = said.get("delta") or client.budget(data).delta
-    request = CountsRequest([table], **said)
-    source = _keep_counts(client.release(data, request, idempotency_key=key))
-    return {"source": source} | _table(source)
+    return CountsRequest([table], **said)
 
 
 def _keep_counts(release: CountsRelease) -> str:
@@ -267,7 +422,7 @@ def _table(source: str, level: float = 0.95) -> Options:
     release = _read_counts(source)
     (counts,) = release.tables
     ends = counts.interval(level)
-    told = {"labels": {axis.name: axis.labels for axis in counts.axes}, "text": str(release)}
+    told = {"labels": {axis.name: axis.labels for axis in counts.axes}, "text": _in_r(release)}
     columns = {"count": counts.values, "sd": counts.sd * np.ones(counts.shape)}
     columns |= {"conf_low": ends[..., 0], "conf_high": ends[..., 1]}
     return told | {name: values.ravel(order="F") for name, values in columns.items()}
@@ -275,13 +430,14 @@ def _table(source: str, level: float = 0.95) -> Options:
 
 def _independence(source: str) -> Options:
     found = ContingencyTable.from_counts(_read_counts(source).tables[0]).independence_test()
-    return {"text": str(found), "statistic": found.statistic, "parameter": found.dof, "p_value": found.pvalue}
+    return {"text": _in_r(found), "statistic": found.statistic, "parameter": found.dof, "p_value": found.pvalue}
 
 
 _ACTS: Mapping[str, Any] = {
     "datasets": _datasets, "budget": _budget, "reservations": _reservations, "key": lambda: choose_key(None),
-    "quote": _quote, "fit": _fit, "refit": _refit, "show": _show, "intervals": _intervals, "anova": _anova,
-    "predict": _predict, "counts": _counts, "table": _table, "independence": _independence,
+    "quote": _quote, "fit": _fit, "refit": _refit, "show": _show, "latex": _latex, "intervals": _intervals,
+    "anova": _anova, "predict": _predict, "counts": _counts, "quote_counts": _quote_counts, "table": _table,
+    "independence": _independence,
 }  # fmt: skip
 
 
@@ -291,6 +447,10 @@ class _Terminal(io.TextIOWrapper):
     def isatty(self) -> bool:
         """Return True, so that progress is written."""
         return True
+
+    def write(self, text: str, /) -> int:
+        """Write what the library shows, in R's words."""
+        return super().write(_in_r(text))
 
 
 class _Desk(io.TextIOBase):
@@ -317,7 +477,9 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever else is printed is no answer
     sys.stdin = _Desk(requests, answers, is_attended="attended" in sys.argv)
-    sys.stdout = sys.stderr = _Terminal(os.fdopen(os.dup(2), "wb", buffering=0), encoding="utf-8", write_through=True)
+    encoding = "ascii" if "ascii" in sys.argv else "utf-8"  # of all that is shown
+    stream = os.fdopen(os.dup(2), "wb", buffering=0)
+    sys.stdout = sys.stderr = _Terminal(stream, encoding=encoding, errors=HANDLER, write_through=True)
     while request := requests.readline():
         try:
             signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -12,13 +12,13 @@ fail <- function(class, ..., fields = list()) {
 signal_warnings <- function(said) {
   for (one in said) {
     class <- setdiff(chr(one$class), "user_warning")
-    warning(curator_condition(class, in_r(one$message), kind = "warning"))
+    warning(curator_condition(class, one$message, kind = "warning"))
   }
 }
 
 signal_error <- function(error, key = NULL) {
   class <- setdiff(chr(error$class), "curator")
-  notes <- in_r(chr(error$notes))
+  notes <- chr(error$notes)
   fields <- error$fields
   fields$key <- if (is.null(fields$idempotency_key)) key else fields$idempotency_key
   if ("keyboard_interrupt" %in% class) {
@@ -29,7 +29,7 @@ signal_error <- function(error, key = NULL) {
   }
   fields$message <- NULL
   fields$notes <- notes
-  fail(class, paste(c(in_r(error$message), notes), collapse = "\n"), fields = fields)
+  fail(class, paste(c(error$message, notes), collapse = "\n"), fields = fields)
 }
 
 fail_interrupted <- function(notes = character(), key = NULL, why = "the call was interrupted", class = "interrupted") {
@@ -40,13 +40,19 @@ fail_interrupted <- function(notes = character(), key = NULL, why = "the call wa
   fail(class, paste(c(why, notes, named), collapse = "\n"), fields = list(notes = notes, key = key))
 }
 
-# Words of Python's library in a text, as this package has them.
-in_r <- function(text) {
-  text <- gsub("client.close_reservation(", "close_reservation(curator, ", text, fixed = TRUE)
-  text <- gsub("client.reservations()", "reservations(curator)", text, fixed = TRUE)
-  text <- gsub("fit OLS()", 'try curator_refit(fit, "OLS")', text, fixed = TRUE)
-  text <- gsub("conf_int(", "confint(", text, fixed = TRUE)
-  text <- gsub("(\\w+)=True", "\\1 = TRUE", text)
-  text <- gsub("(\\w+)=False", "\\1 = FALSE", text)
-  gsub("(constant) ", "(Intercept)", text, fixed = TRUE)
+# Say what was charged, and what is left; nothing where it was free.
+say_charge <- function(told) {
+  if (!is.null(told$charge)) message(curator_condition("charge", paste0(told$charge, "\n"), kind = "message"))
+}
+
+# Return which of the known names was meant, if one is near.
+nearest <- function(name, known) {
+  bare <- function(names) tolower(gsub("[^[:alnum:]]", "", names))
+  far <- utils::adist(bare(name), bare(known))
+  if (length(known) && min(far) <= max(1, nchar(name) / 3)) known[which.min(far)]
+}
+
+did_you_mean <- function(name, known) {
+  found <- nearest(name, known)
+  if (is.null(found)) paste0("; there are ", toString(known)) else paste0(": did you mean ", found, "?")
 }

@@ -13,6 +13,9 @@ new_curator <- function(url, key, token) {
   structure(list(url = url, key = key, session = id), class = "curator")
 }
 
+# Return a function of the names of a dataset's columns: they are asked for only where they decide something.
+columns_of <- function(curator, data) function() chr(ask("datasets", curator = named(curator), data = data)$name)
+
 # A curator as a request names it.
 named <- function(curator) {
   if (!inherits(curator, "curator")) {
@@ -45,23 +48,35 @@ close_reservation <- function(curator, id) {
 }
 
 print.curator_told <- function(x, ...) {
-  cat(in_r(x$text), "\n", sep = "")
+  cat(x$text, "\n", sep = "")
   invisible(x)
 }
 
-curator_counts <- function(formula, curator, data, epsilon = NULL, delta = NULL, mu = NULL, where = NULL,
-                           weights = NULL, project = NULL, key = NULL, ...) {
+curator_counts <- function(formula, curator, data, ..., epsilon = NULL, delta = NULL, mu = NULL, where = NULL,
+                           weights = NULL, project = NULL, yes = FALSE, key = NULL) {
+  options <- c(
+    list(epsilon = epsilon, delta = delta, mu = mu, project = project),
+    list(where = lazily(where), weights = lazily(weights)),
+    more_options(..., known = MORE_OF_COUNTS, own = names(formals(curator_counts)))
+  )
+  asked <- read_table(formula, options, columns_of(curator, data))
+  if (is.null(key)) key <- ask("key")
+  told <- ask(
+    "counts", curator = named(curator), data = data, axes = asked$axes, options = asked$options, yes = yes, key = key
+  )
+  say_charge(told)
+  as_table(told, told$source)
+}
+
+# Return the axes of a table, and its options as the library takes them.
+read_table <- function(formula, options, columns) {
   if (!inherits(formula, "formula") || length(formula) != 2) {
     fail("formula", "a table is a formula of one side, such as ~ sex + cut(age, c(50, 65, 80, 101))")
   }
-  options <- list(
-    epsilon = epsilon, delta = delta, mu = mu, project = project, ...,
-    where = read_expression(where, "where"), weights = read_expression(weights, "weights")
-  )
-  axes <- lapply(summands(formula[[2]]), read_axis, where = environment(formula))
-  if (is.null(key)) key <- ask("key")
-  told <- ask("counts", curator = named(curator), data = data, axes = axes, options = options, key = key)
-  as_table(told, told$source)
+  for (name in c("where", "weights")) options[name] <- list(read_expression(options[[name]], name, columns))
+  where <- environment(formula)
+  axes <- lapply(summands(put_numbers(formula[[2]], where, columns)), read_axis, where = where)
+  list(axes = axes, options = options)
 }
 
 summands <- function(part) {
@@ -79,19 +94,37 @@ as_table <- function(told, source) {
   labels <- lapply(told$labels, chr)
   table <- array(num(told$count), lengths(labels, use.names = FALSE), labels)
   cells <- as_frame(told[c("count", "sd", "conf_low", "conf_high")], c("count", "sd", "conf.low", "conf.high"))
-  structure(table, class = c("curator_counts", "table"), cells = cells, source = source, text = told$text)
+  bought <- list(table = table, cells = cells, source = source, text = told$text)
+  structure(table, class = c("curator_counts", "table"), bought = bought)
 }
 
+# Arithmetic keeps attributes: what is bought is told of a table that is as it was bought, and of no other.
+bare <- function(x) array(x, if (is.null(dim(x))) length(x) else dim(x), if (is.null(dim(x))) NULL else dimnames(x))
+
+bought_of <- function(x) {
+  bought <- attr(x, "bought")
+  if (identical(bare(x), bought$table)) bought
+}
+
+as_bare_table <- function(x) structure(bare(x), class = "table")
+
 print.curator_counts <- function(x, ...) {
-  cat(attr(x, "text"), "\n", sep = "")
+  bought <- bought_of(x)
+  if (is.null(bought)) print(as_bare_table(x), ...) else cat(bought$text, "\n", sep = "")
   invisible(x)
 }
 
 as.data.frame.curator_counts <- function(x, row.names = NULL, optional = FALSE, ..., level = 0.95) {
-  if (level != 0.95) x <- as_table(ask("table", source = attr(x, "source"), level = level), attr(x, "source"))
-  cbind(expand.grid(dimnames(x), stringsAsFactors = TRUE), attr(x, "cells"))
+  bought <- bought_of(x)
+  if (is.null(bought)) return(as.data.frame(as_bare_table(x), ...))
+  if (level != 0.95) {
+    bought <- attr(as_table(ask("table", source = bought$source, level = level), bought$source), "bought")
+  }
+  cbind(expand.grid(dimnames(x), stringsAsFactors = TRUE), bought$cells)
 }
 
 summary.curator_counts <- function(object, ...) {
-  structure(ask("independence", source = attr(object, "source")), class = "curator_told")
+  bought <- bought_of(object)
+  if (is.null(bought)) return(summary(as_bare_table(object), ...))
+  structure(ask("independence", source = bought$source), class = "curator_told")
 }

@@ -13,13 +13,14 @@ JOINS <- c("&" = "and", "&&" = "and", "|" = "or", "||" = "or")
 COMPARISONS <- c("<", "<=", ">", ">=", "==", "!=")
 
 # Return the text of a formula, and that of its offset, or NULL.
-read_formula <- function(formula) {
+read_formula <- function(formula, columns = character) {
   if (!inherits(formula, "formula") || length(formula) != 3) {
     fail("formula", "a model is a formula with a target, such as y ~ age + sex")
   }
   found <- new.env()
   found$offsets <- character()
   where <- environment(formula)
+  formula <- put_numbers(formula, where, columns)
   right <- term_text(formula[[3]], where, found)
   if (is.null(right)) fail("formula", "a formula names a column that explains")
   offset <- if (length(found$offsets)) paste(found$offsets, collapse = " + ")
@@ -27,12 +28,59 @@ read_formula <- function(formula) {
 }
 
 # Return the text of a condition or a number: a formula of one side, or a text, which stands as it is.
-read_expression <- function(given, name) {
+read_expression <- function(given, name, columns = character) {
   if (is.null(given) || is.character(given)) return(given)
   if (!inherits(given, "formula") || length(given) != 2) {
     fail("formula", name, " is a formula of one side, such as ", name, " = ~ age > 60, or a text")
   }
-  expression_text(given[[2]], environment(given))
+  expression_text(put_numbers(given[[2]], environment(given), columns, within = TRUE), environment(given))
+}
+
+# Return an argument that is a formula of one side. As lm has it, `where = age > 30`, it would be of R's own columns.
+lazily <- function(given) {
+  name <- substitute(given)
+  written <- deparse1(eval.parent(call("substitute", name)))
+  refuse_written <- function(e) {
+    fail("formula", name, " is a formula of one side, as rows are not in R: ", name, " = ~ ", written)
+  }
+  value <- tryCatch(given, error = refuse_written)
+  if (is.logical(value) || is.numeric(value)) refuse_written()
+  value
+}
+
+MORE <- c("rho", "guess", "max_epsilon", "expected_rows", "even_so")
+MORE_OF_COUNTS <- c("rho", "mechanism", "fresh", "even_so")
+OTHERS <- c(subset = "where", filter = "where", eps = "epsilon", weight = "weights")
+
+# Return further options. One that is not known is refused, and not evaluated: `subset = age > 30` is of no object.
+more_options <- function(..., known = MORE, own) {
+  given <- as.list(substitute(list(...)))[-1]
+  if (length(given) && (is.null(names(given)) || !all(nzchar(names(given))))) {
+    fail("value", "formula, curator and data come first; others have a name, such as epsilon = 1")
+  }
+  for (name in setdiff(names(given), known)) {
+    meant <- if (name %in% names(OTHERS)) OTHERS[[name]]
+    said <- if (identical(meant, "where")) paste0(": say where = ~ ", deparse1(given[[name]]))
+    if (!is.null(meant) && is.null(said)) said <- paste0(": did you mean ", meant, "?")
+    if (name == "family") said <- ": the model is linear. curator_glm(..., family = ) has others"
+    if (is.null(said)) said <- did_you_mean(name, setdiff(c(own, known), "..."))
+    fail("value", "there is no argument ", name, said)
+  }
+  list(...)
+}
+
+# Put numbers and texts of R, such as the k of I(age - k), into what is within functions. A column goes before them.
+put_numbers <- function(part, where, columns, within = FALSE) {
+  if (is.name(part) && within && nzchar(part)) {
+    found <- get0(as.character(part), where, mode = "numeric")
+    if (is.null(found)) found <- get0(as.character(part), where, mode = "character")
+    is_one <- length(found) == 1 && !is.na(found) && !is.factor(found)
+    return(if (is_one && !as.character(part) %in% columns()) as.vector(found) else part)
+  }
+  if (!is.call(part)) return(part)
+  within <- within || !name_of(part) %in% c("~", "+", "-", "*", ":", "^", "/", "(", "%in%", "|")
+  part[-1] <- lapply(as.list(part)[-1], put_numbers, where = where, columns = columns, within = within)
+  part
 }
 
 refuse <- function(part, why) fail("formula", "`", deparse1(part), "` is not possible here: ", why)

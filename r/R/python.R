@@ -1,7 +1,7 @@
 # One Python process for each R session. It keeps nothing: a request says all that its answer depends on.
 session <- new.env(parent = emptyenv())
 
-curator_install <- function(wheelhouse = NULL, python = Sys.which("python3"), quiet = FALSE) {
+curator_install <- function(wheelhouse = NULL, source = NULL, python = Sys.which("python3"), quiet = FALSE) {
   if (!nzchar(python)) {
     fail("no_python", "there is no python3: install Python 3.11 or newer, or name one by python =")
   }
@@ -11,11 +11,20 @@ curator_install <- function(wheelhouse = NULL, python = Sys.which("python3"), qu
       fail("no_python", "this did not end well: ", paste(c(program, ...), collapse = " "), "\n", done$stderr)
     }
   }
-  run(python, "-m", "venv", "--clear", own_folder())
-  source <- if (!is.null(wheelhouse)) c("--no-index", "--find-links", normalizePath(wheelhouse, mustWork = TRUE))
-  run(own_python(), "-m", "pip", "install", "--disable-pip-version-check", source, "dp-curator-client[formula]")
+  from <- if (!is.null(wheelhouse)) c("--no-index", "--find-links", existing_folder(wheelhouse, "wheelhouse"))
+  library <- if (is.null(source)) "dp-curator-client" else existing_folder(source, "source")
+  done <- FALSE
+  on.exit(if (!done) unlink(own_folder(), recursive = TRUE)) # half an environment would be taken for a whole one
   stop_python()
+  run(python, "-m", "venv", "--clear", own_folder())
+  run(own_python(), "-m", "pip", "install", "--disable-pip-version-check", from, paste0(library, "[formula]"))
+  done <- TRUE
   invisible(own_python())
+}
+
+existing_folder <- function(path, name) {
+  if (!dir.exists(path)) fail("value", "there is no folder ", path, ", which ", name, " names")
+  normalizePath(path)
 }
 
 # R puts folders of its own into this variable, and Python would take libraries of another Python from there.
@@ -30,7 +39,10 @@ own_python <- function() {
 
 find_python <- function() {
   named <- Sys.getenv("CURATOR_PYTHON")
-  if (nzchar(named)) return(named)
+  if (nzchar(named)) {
+    if (nzchar(Sys.which(named))) return(named)
+    fail("no_python", "the environment variable CURATOR_PYTHON names ", named, ", which is no program here")
+  }
   if (file.exists(own_python())) return(own_python())
   found <- Sys.which("python3")
   test <- c("-c", "import analyst_client.r_adapter")
@@ -47,13 +59,16 @@ find_python <- function() {
 start_python <- function() {
   if (is.null(session$python) || !session$python$is_alive()) {
     session$python <- processx::process$new(
-      find_python(), c("-X", "utf8", "-m", "analyst_client.r_adapter", if (interactive()) "attended"),
+      find_python(), c("-X", "utf8", "-m", "analyst_client.r_adapter", if (interactive()) "attended", shown_as()),
       stdin = "|", stdout = "|", stderr = "|", encoding = "UTF-8", env = ENVIRONMENT
     )
     session$answered <- FALSE
   }
   session$python
 }
+
+# Texts are in ASCII where R shows no more: <U+2500> stands there else.
+shown_as <- function() if (!isTRUE(l10n_info()[["UTF-8"]])) "ascii"
 
 stop_python <- function() {
   if (!is.null(session$python)) session$python$kill()
@@ -117,7 +132,11 @@ wait_for <- function(python, key, seconds = Inf) {
       session$python <- NULL
       last <- utils::tail(strsplit(paste(c(said, python$read_all_error()), collapse = ""), "\n")[[1]], 1)
       why <- paste(c("Python ended before it answered", last), collapse = ": ")
-      if (!session$answered) fail("no_python", why, "\ncurator_install() makes an environment that has all it needs")
+      if (!session$answered) {
+        named <- Sys.getenv("CURATOR_PYTHON")
+        if (nzchar(named)) why <- paste0(why, "\nthe environment variable CURATOR_PYTHON names it: ", named)
+        fail("no_python", why, "\ncurator_install() makes an environment that has all it needs")
+      }
       fail_interrupted(key = key, why = why, class = "process_ended")
     }
     if (Sys.time() > end) return(NULL)

@@ -164,10 +164,10 @@ def test_a_table_is_that_of_the_library_and_its_key_pays_once(clinic: Clinic) ->
     before = spent(clinic)
     script = """
     model <- ~ ward + cut(age, c(20, 50, 100)) + I(ill)
-    table <- curator_counts(model, hospital, "clinic", mu = 2, key = "a-key-of-one-call")
-    again <- curator_counts(model, hospital, "clinic", mu = 2, key = "a-key-of-one-call")
+    table <- curator_counts(model, hospital, "clinic", mu = 2, yes = TRUE, key = "a-key-of-one-call")
+    again <- curator_counts(model, hospital, "clinic", mu = 2, yes = TRUE, key = "a-key-of-one-call")
     frame <- as.data.frame(table)
-    two <- curator_counts(~ ward + ill, hospital, "clinic", mu = 1)
+    two <- curator_counts(~ ward + ill, hospital, "clinic", mu = 1, yes = TRUE)
     show(same = identical(table, again), shape = dim(table), first = frame[2, ], total = sum(frame$count),
       value = table["b", 1, 1], p = summary(two)$p_value)"""
     found = clinic.run(script)
@@ -201,7 +201,7 @@ def test_a_saved_fit_needs_neither_curator_nor_process(clinic: Clinic, tmp_path:
 
 def test_the_budget_of_a_served_curator_and_what_it_refuses(clinic: Clinic) -> None:
     found = clinic.run(
-        """bought <- curator_counts(~ ill, hospital, "clinic", mu = 2.5)
+        """bought <- curator_counts(~ ill, hospital, "clinic", mu = 2.5, yes = TRUE)
         refused <- tryCatch(curator_lm(marker ~ age, hospital, "clinic", mu = 19.9, yes = TRUE), error = identity)
         missing <- tryCatch(budget(hospital, "nothing"), curator_dataset_not_found = function(e) class(e))
         show(names = datasets(hospital)$name, levels = datasets(hospital, "clinic")$levels[2], refused = class(refused),
@@ -276,8 +276,9 @@ def test_an_interrupted_fit_says_what_is_held_and_the_same_call_goes_on(clinic: 
 def test_an_interruption_tells_the_key_of_what_may_have_been_charged(clinic: Clinic, ended: str) -> None:
     """A server that never answers has the request when the session is interrupted, or Python is killed."""
     script = """
-    show(class = class(found <- tryCatch(curator_counts(~ ward, hospital, "clinic", mu = 1), error = identity)),
-      key = found$key, message = conditionMessage(found), later = nrow(datasets(curator_recorded(), "flchain")))"""
+    found <- tryCatch(curator_counts(~ ward, hospital, "clinic", mu = 1, yes = TRUE), error = identity)
+    show(class = class(found), key = found$key, message = conditionMessage(found),
+      later = nrow(datasets(curator_recorded(), "flchain")))"""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         asked = clinic.start(script, f"http://127.0.0.1:{silent.getsockname()[1]}")
         connection, _ = silent.accept()

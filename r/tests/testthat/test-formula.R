@@ -14,6 +14,16 @@ test_that("formulas of R are those of the library", {
   expect_equal(curator:::read_expression(~ sex == "F" | age >= 60, "where"), "((sex == 'F') or (age >= 60))")
 })
 
+test_that("numbers and texts of R are put in, and columns go before them", {
+  k <- 30
+  who <- "F"
+  age <- 1
+  columns <- function() c("age", "sex")
+  expect_equal(curator:::read_formula(y ~ I(age - k) + age, columns)$text, "y ~ I(age - 30) + age")
+  expect_equal(curator:::read_expression(~ age > k & sex == who, "where", columns), "((age > 30) and (sex == 'F'))")
+  expect_equal(curator:::read_formula(y ~ k + ns(age, df = 3), columns)$text, "y ~ k + ns(age, df=3)")
+})
+
 test_that("what is not possible is said with what is", {
   expect_error(read(y ~ age^2), "poly(age, 2)", fixed = TRUE, class = "curator_formula")
   expect_error(read(y ~ s(age)), "ns(x, df = 4)", fixed = TRUE, class = "curator_formula")
