@@ -740,7 +740,7 @@ class Fit(Estimator):
         >>> print(fit.test("age = 0, sex[M] = 0"))
         age = 0, sex[M] = 0
         ────────────────────
-        F(2, 6,473)  59.17
+        F(2, 6,456)  59.17
         p            < 0.001
         """
         results = self._results_of(target)
@@ -769,7 +769,7 @@ class Fit(Estimator):
         >>> print(fit.f_test("age = 0"))
         age = 0
         ────────────────────
-        F(1, 6,473)  100.4
+        F(1, 6,456)  100.4
         p            < 0.001
         """
         return self.test(hypothesis, target=target)
