@@ -74,7 +74,8 @@ GLANCE = (
 """Columns of `Fit.glance` that are numbers: broom's, with the interval of R² and the strength of the data."""
 ELSEWHERE = {
     "stderr": "std_errors_", "mse_resid": "scale_", "tvalues": "tidy()['statistic']",
-    "summary2": "summary()", "as_latex": "to_latex()", "nobs": "glance()['nobs']", "df_resid": "glance()['df_residual']", "fvalue": "f_test()",
+    "as_latex": "to_latex()", "summary2": "summary()",
+    "nobs": "glance()['nobs']", "df_resid": "glance()['df_residual']", "fvalue": "f_test()",
     "f_pvalue": "f_test()", "get_prediction": "predict(X, interval='mean')",
     "resid": "predict(X) of your own rows: those of the release stay with the curator",
     "fittedvalues": "predict(X) of your own rows: those of the release stay with the curator",
@@ -828,6 +829,7 @@ class Fit(Estimator):
         Returns
         -------
         DataFrame
+            With an index of its own.
 
         Raises
         ------
