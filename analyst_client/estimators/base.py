@@ -74,7 +74,8 @@ GLANCE = (
 """Columns of `Fit.glance` that are numbers: broom's, with the interval of R² and the strength of the data."""
 ELSEWHERE = {
     "stderr": "std_errors_", "mse_resid": "scale_", "tvalues": "tidy()['statistic']",
-    "summary2": "summary()", "nobs": "glance()['nobs']", "df_resid": "glance()['df_residual']", "fvalue": "f_test()",
+    "as_latex": "to_latex()", "summary2": "summary()",
+    "nobs": "glance()['nobs']", "df_resid": "glance()['df_residual']", "fvalue": "f_test()",
     "f_pvalue": "f_test()", "get_prediction": "predict(X, interval='mean')",
     "resid": "predict(X) of your own rows: those of the release stay with the curator",
     "fittedvalues": "predict(X) of your own rows: those of the release stay with the curator",
@@ -1039,8 +1040,23 @@ class Fit(Estimator):
         Its columns are broom's (``term``, ``estimate``, ``std_error``, ``statistic``, ``p_value``, ``conf_low``,
         ``conf_high``) beside ``target``, ``p_holm``, ``conf_set``, ``privacy_share`` and ``estimator``. The statistic
         is the signed root of the one that p-values are of: Student's without noise. NaN is what a model has not.
-        ``exponentiate=True`` gives odds or rate ratios and their intervals, and standard errors of coefficients, as
-        broom does; of linear fits it raises `ValueError`.
+
+        Parameters
+        ----------
+        level : float
+            Probability that an interval holds the truth, in [0.5, 1).
+        exponentiate : bool
+            As for `table`, and in broom.
+
+        Returns
+        -------
+        DataFrame
+            With an index of its own.
+
+        Raises
+        ------
+        ValueError
+            When the exponential of a coefficient is no ratio: of a linear fit.
 
         Examples
         --------
