@@ -131,6 +131,7 @@ class Estimator(metaclass=EstimatorType):
     _estimator_type: ClassVar[str] = "regressor"  # by which scikit-learn below 1.6 tells
 
     @refuses_data
+    @suggests_arguments
     def __init__(self) -> None:
         """Take no hyper-parameters."""
 

@@ -183,7 +183,8 @@ def suggests_arguments(function: Callable[P, T]) -> Callable[P, T]:
                     hint = f": did you mean {meant}={value!r}?"
                 else:
                     other = ELSEWHERE.get(name.lower(), "")
-                    hint = f": {other}(…) has it" if hasattr(args[0], other) else f"; it has {', '.join(known[1:])}"
+                    has = f"; it has {', '.join(known[1:])}" if known[1:] else ": it takes none"
+                    hint = f": {other}(…) has it" if hasattr(args[0], other) else has
                 called = type(args[0]).__name__ if function.__name__ == "__init__" else function.__name__
                 raise TypeError(f"{called}() has no argument {name!r}{hint}")
         return function(*args, **kwargs)

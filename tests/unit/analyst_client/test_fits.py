@@ -489,7 +489,7 @@ class TestSaved:
             ('"OLS"', '"RidgePath"', "'RidgePath' is no estimator of this library"),
             ('"OLS"', '"os.system"', "'os.system' is no estimator of this library"),
             ('"fit": 1', '"fit": 2', "/fit is not 1, the format that this version reads"),
-            ('"parameters": {}', '"parameters": {"penalty": 2}', "unexpected keyword argument 'penalty'"),
+            ('"parameters": {}', '"parameters": {"penalty": 2}', "OLS() has no argument 'penalty': it takes none"),
             ('"parameters": {}', '"parameters": {"penalty": {"os": 2}}', "a prior is none"),
             ('"target": null', '"targets": null', "/call is not that of one fit"),
             ('"fit": 1,', "", "it has no member 'fit'"),
