@@ -54,10 +54,11 @@ def buy_choice(
     if cost is not None and not choice.taken.affordable:
         short = [name for name, way in choice.taken.places.items() if not way.affordable]
         where = f" at {', '.join(short)}" if short else ""
-        known = "" if left is None else f": the budget has ε = {figures(left.epsilon)}, and a permit may leave less"
+        known = "" if left is None else f" (the budget has ε = {figures(left.epsilon)}, and a permit may leave less)"
+        instead = "leave it out, or state a lower price" if short else "epsilon='left' buys all of it"
         raise BudgetExceededError(
-            f"this costs {price_text(cost, in_full=True)}, more than is left{where}{known}. epsilon='left' buys "
-            "all of it; nothing was charged",
+            f"this costs {price_text(cost, in_full=True)}, more than is left{where}{known}: {instead}. Nothing was "
+            "charged",
             requested=cost,
             remaining=left,
             slug="budget-exceeded",

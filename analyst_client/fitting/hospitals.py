@@ -54,6 +54,10 @@ def fit_hospitals(
     progress: bool,
 ) -> Fit:
     """Choose the way, confirm it, buy it at each hospital and fit; see `Curators.fit`."""
+    if all(price.get(unit) is None for unit in ("epsilon", "mu", "rho")):
+        raise ValueError(
+            "state a price, which each hospital charges: epsilon=1.0; or epsilon='left' for all that is left"
+        )
     questions, families = {}, {}
     for name, own in data.items():
         with named(name):

@@ -224,7 +224,7 @@ class TestAsking:
 def test_more_than_is_left_is_not_even_asked(tmp_path: Any) -> None:
     with open_world(tmp_path, rows=draw_rows(), limit=Price(mu=2.0)) as world:
         client = client_of(world)
-        with pytest.raises(BudgetExceededError, match=r"more than is left: the budget has .* epsilon='left' buys"):
+        with pytest.raises(BudgetExceededError, match=r"more than is left \(the budget has .*\): epsilon='left' buys"):
             client.fit("kappa ~ age", **ASKED | {"epsilon": 100.0, "yes": False})
         assert spent(client) == 0.0
 
