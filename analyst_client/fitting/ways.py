@@ -22,9 +22,11 @@ from analyst_client.estimators.logistic import LogisticRegression
 from analyst_client.estimators.poisson import PoissonRegression
 from analyst_client.estimators.refined import RefinedRegression
 from analyst_client.fitting.question import Question
+from analyst_client.kinds.gram import KIND as GRAM
 from analyst_client.kinds.gram.coding import Coded
 from analyst_client.kinds.gram.quote import Quote
 from analyst_client.kinds.gram.release import Release
+from analyst_client.kinds.score import KIND as SCORE
 from analyst_client.planning.accuracy_plan import STRENGTH_MAX
 from analyst_client.planning.assumptions import Assumptions
 from analyst_client.planning.expectation import Expectation
@@ -118,7 +120,7 @@ def find_refined(question: Question) -> Iterator[Way]:
     family, _ = question.family
     if question.declared.accountant == "pure":
         raise ValueError("it is of Gaussian noise, and this account counts in pure ε")
-    if missing := {"gram", "score"} - set(question.declared.kinds):
+    if missing := {GRAM, SCORE} - set(question.declared.kinds):
         raise ValueError(f"it takes {' and '.join(sorted(missing))}, which this dataset does not offer")
     options = refining_options(question)
     refining = question.client._read_refinement(question.data, question.asked, options)
