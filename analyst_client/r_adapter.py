@@ -36,6 +36,7 @@ from analyst_client.fitting.choice import choose
 from analyst_client.fitting.question import FitOptions, Question
 from analyst_client.inference.summary import Summary
 from analyst_client.kinds import Axis, CountsRelease, CountsRequest
+from analyst_client.kinds.counts import KIND as COUNTS
 from analyst_client.schema.amounts import Cost
 from analyst_client.schema.requests import choose_key
 from analyst_client.spelling import HANDLER, spell
@@ -47,7 +48,7 @@ DESCRIBED = ("name", "population", "description", "rows", "row_capacity", "adjac
 DECLARED = ("name", "type", "lower", "upper", "unit", "missing", "description")
 QUESTION = '{"question": true}'
 ACCOUNT = ("population", "share_spent", "limit", "posted", "pending", "remaining")
-TABLES = ("counts", "quote_counts")
+TABLES = (COUNTS, "quote_counts")
 """Acts on tables, of which the tutorial has another recorded session."""
 ARGUMENTS = (
     "half_width|epsilon|delta|mu|rho|expected_rows|max_epsilon|guess|project|where|weights?|offset|"
@@ -436,7 +437,7 @@ def _independence(source: str) -> Options:
 _ACTS: Mapping[str, Any] = {
     "datasets": _datasets, "budget": _budget, "reservations": _reservations, "key": lambda: choose_key(None),
     "quote": _quote, "fit": _fit, "refit": _refit, "show": _show, "latex": _latex, "intervals": _intervals,
-    "anova": _anova, "predict": _predict, "counts": _counts, "quote_counts": _quote_counts, "table": _table,
+    "anova": _anova, "predict": _predict, COUNTS: _counts, "quote_counts": _quote_counts, "table": _table,
     "independence": _independence,
 }  # fmt: skip
 

@@ -497,6 +497,9 @@ def main() -> int:
         for name in options.sets:
             for number in range(1, len(SETS[name].models) + 1):
                 cell = Cell(name, number, options.epsilon)
+                if not kept_rows(population_of(name, number, options.data), cell.model[1]).any():
+                    print(f"| {name} | `{cell.model[0]}, where {cell.model[1]}` | no row meets it |", flush=True)
+                    continue
                 every = (FIT, *WAYS[SETS[name].family])
                 told = list(pool.map(partial(_run, cell, every, options.data), range(options.ways), chunksize=4))
                 more = range(options.ways, max(options.repeats, options.ways))
