@@ -39,9 +39,9 @@ class RocCurve(Displayable):
     --------
     >>> from analyst_client import ContingencyTable
     >>> from analyst_client.analyses import Factor, roc_curve
-    >>> factors = [Factor("score", ("low", "middle", "high")), Factor("ill", ("no", "yes"))]
+    >>> factors = [Factor("risk", ("low", "middle", "high")), Factor("ill", ("no", "yes"))]
     >>> counts = ContingencyTable([[310.0, 18.0], [140.0, 41.0], [52.0, 96.0]], 2.0, factors=factors)
-    >>> curve = roc_curve(counts, "score", "ill")
+    >>> curve = roc_curve(counts, "risk", "ill")
     >>> curve.true_positive.round(2).tolist(), curve.false_positive.round(2).tolist()
     ([0.0, 0.62, 0.88, 1.0], [0.0, 0.1, 0.38, 1.0])
     """
@@ -135,9 +135,9 @@ def roc_curve(counts: ContingencyTable, score: str, outcome: str, level: float =
     --------
     >>> from analyst_client import ContingencyTable
     >>> from analyst_client.analyses import Factor, roc_curve
-    >>> factors = [Factor("score", ("low", "middle", "high")), Factor("ill", ("no", "yes"))]
+    >>> factors = [Factor("risk", ("low", "middle", "high")), Factor("ill", ("no", "yes"))]
     >>> counts = ContingencyTable([[310.0, 18.0], [140.0, 41.0], [52.0, 96.0]], 2.0, factors=factors)
-    >>> area = roc_curve(counts, "score", "ill").auc
+    >>> area = roc_curve(counts, "risk", "ill").auc
     >>> round(area.value, 2), round(area.low, 2), round(area.high, 2)
     (0.82, 0.78, 0.86)
     """

@@ -98,10 +98,10 @@ def roc_plot(curves: RocCurve | Mapping[str, RocCurve], ax: Axes | None = None) 
     >>> matplotlib.use("Agg")
     >>> from analyst_client import ContingencyTable
     >>> from analyst_client.analyses import Factor, roc_curve
-    >>> factors = [Factor("score", ("low", "middle", "high")), Factor("ill", ("no", "yes"))]
+    >>> factors = [Factor("risk", ("low", "middle", "high")), Factor("ill", ("no", "yes"))]
     >>> counts = ContingencyTable([[310.0, 18.0], [140.0, 41.0], [52.0, 96.0]], 2.0, factors=factors)
     >>> from analyst_client.plots import roc_plot
-    >>> roc_plot(roc_curve(counts, "score", "ill")).get_xlabel().splitlines()
+    >>> roc_plot(roc_curve(counts, "risk", "ill")).get_xlabel().splitlines()
     ['false positive rate', '95% intervals, one rate at a time']
     """
     listed = {"": curves} if isinstance(curves, RocCurve) else dict(curves)
