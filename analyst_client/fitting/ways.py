@@ -32,6 +32,7 @@ from analyst_client.planning.prices import PriceScale
 from analyst_client.planning.refining import quote_refinement
 from analyst_client.planning.useless import NORMAL
 from analyst_client.refinement.buying import check_space
+from analyst_client.refinement.holding import recurs
 from analyst_client.refinement.practice import CORRELATION, EXPLAINED, REACH
 from analyst_client.refinement.progress import Progress
 from analyst_client.schema.amounts import Cost
@@ -109,6 +110,8 @@ def find_ways(question: Question) -> tuple[list[Way], list[str]]:
         except UselessRequestError:
             raise
         except (CuratorError, ValueError) as error:
+            if not recurs(error):
+                raise  # it may be the way that is paid already
             refused.append(f"{name}: {error}")
     return ways, refused
 

@@ -1,6 +1,7 @@
 """One call to a fit, with the real client and the real curator: how it chooses, asks, and what it charges."""
 
 import io
+import math
 import re
 import sys
 from collections.abc import Iterator
@@ -21,7 +22,13 @@ from analyst_client import (
     RefinedRegression,
     terms,
 )
-from analyst_client.errors import BudgetExceededError, DatasetNotFoundError, NotConfirmedError, UselessRequestError
+from analyst_client.errors import (
+    BudgetExceededError,
+    DatasetNotFoundError,
+    NotConfirmedError,
+    TransportError,
+    UselessRequestError,
+)
 from analyst_client.kinds.gram.release import Release
 from analyst_client.terms import col, poly
 from curator_service.privacy.accountant import Price
@@ -95,6 +102,10 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
     "a model": (analyst_client.Model("kappa ~ age").where("sex == 'M'"), {}),
     "an offset": ("`lambda` ~ age", {"data": "counted", "offset": "log(weight)"}),
     "odds": ("alive ~ age + sex", {}),
+    "numbers and names of arrays": (
+        [*np.array(["age", "smoker"])],
+        {"target": "kappa", "expected_rows": np.int64(5000)},
+    ),
 }
 
 
@@ -133,6 +144,27 @@ class TestPaid:
         again = client.fit("kappa ~ creatinine", **ASKED | {"yes": False})
         assert again.choice_.is_free
         assert again.params_ == pytest.approx(first.params_)
+        assert spent(client) == before
+
+    def test_a_wanted_accuracy_that_was_bought_is_not_bought_again(self, client: CuratorClient) -> None:
+        asked: dict[str, Any] = {"half_width": {"age": 0.03}, "guess": {"rows": COUNT}, "progress": False}
+        first = client.fit("`lambda` ~ age + ward", "cohort", yes=True, **asked)
+        before = spent(client)
+        again = client.fit("`lambda` ~ age + ward", "cohort", **asked)
+        assert again.choice_.is_free
+        assert again.params_ == pytest.approx(first.params_)
+        assert spent(client) == before
+
+    def test_a_line_that_fails_makes_nothing_bought_another_way(self, client: CuratorClient, monkeypatch: Any) -> None:
+        client.fit("kappa ~ dose", **ASKED)
+        before = spent(client)
+
+        def fail(*_: Any, **__: Any) -> None:
+            raise TransportError("the line is broken")
+
+        monkeypatch.setattr(CuratorClient, "_read_refinement", fail)
+        with pytest.raises(TransportError, match="the line is broken"):
+            client.fit("kappa ~ dose", **ASKED)
         assert spent(client) == before
 
     def test_a_release_that_holds_the_model_is_taken(self, client: CuratorClient) -> None:
@@ -216,6 +248,10 @@ class TestAsking:
 
     def test_a_price_above_the_stated_one_is_refused(self, client: CuratorClient) -> None:
         before = spent(client)
+        with pytest.raises(ValueError, match="more than max_epsilon = –: nothing was charged"):
+            client.fit("kappa ~ frail", max_epsilon=math.nan, **ASKED)
+        with pytest.raises(ValueError, match="more than max_epsilon = –: nothing was charged"):
+            client.release("cohort", ["frail"], target="kappa", mu=1.0, max_epsilon=math.nan)
         with pytest.raises(ValueError, match=r"ε = 8 .* more than max_epsilon = 2: nothing was charged"):
             client.fit("kappa ~ frail", max_epsilon=2.0, **ASKED)
         assert spent(client) == before
