@@ -107,6 +107,8 @@ def read_question(
             "state a price: epsilon=1.0; epsilon='left' for all that is left; or half_width={'age': 0.1} for the least "
             "that an accuracy takes"
         )
+    if price.get("epsilon") == LEFT and len(stated) > 1:
+        raise ValueError(f"epsilon='left' is the whole price: leave out {stated[-1]}")
     if half_width is None and price.get("epsilon") != LEFT:
         return Question.read(client, data, asked, options, price)
     if guess.get("rows"):

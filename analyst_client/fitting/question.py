@@ -46,6 +46,12 @@ class Buyer(Protocol):
     def fetch_release(self) -> Any: ...  # noqa: D102 -- see `CuratorClient`
 
     @property
+    def reservation(self) -> Any: ...  # noqa: D102 -- see `CuratorClient`
+
+    @property
+    def reservations(self) -> Any: ...  # noqa: D102 -- see `CuratorClient`
+
+    @property
     def _read_refinement(self) -> Any: ...
 
     def datasets(self) -> tuple[Dataset, ...]: ...  # noqa: D102 -- see `CuratorClient`

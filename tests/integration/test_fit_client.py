@@ -246,6 +246,18 @@ class TestAsking:
             client.fit("kappa ~ frail", **ASKED | {"yes": False})
         assert spent(client) == before
 
+    def test_what_is_stored_no_more_is_not_bought(self, client: CuratorClient, monkeypatch: Any) -> None:
+        before, quote = spent(client), CuratorClient.quote
+
+        def quote_stored(self: CuratorClient, data: str, asked: Any, **options: Any) -> Any:
+            found = quote(self, data, asked, **options)
+            return replace(found, stored_release="rel_gone") if isinstance(asked, str) else found
+
+        monkeypatch.setattr(CuratorClient, "quote", quote_stored)
+        with pytest.raises(ValueError, match="nothing was charged"):
+            client.fit("kappa ~ frail", **ASKED | {"yes": False})
+        assert spent(client) == before
+
     def test_a_price_above_the_stated_one_is_refused(self, client: CuratorClient) -> None:
         before = spent(client)
         with pytest.raises(ValueError, match="more than max_epsilon = –: nothing was charged"):
@@ -263,6 +275,26 @@ def test_more_than_is_left_is_not_even_asked(tmp_path: Any) -> None:
         with pytest.raises(BudgetExceededError, match=r"more than is left \(the budget has .*\): epsilon='left' buys"):
             client.fit("kappa ~ age", **ASKED | {"epsilon": 100.0, "yes": False})
         assert spent(client) == 0.0
+
+
+@pytest.mark.parametrize("bought", [0, 3])
+def test_an_interrupted_one_goes_on_with_what_it_holds(tmp_path: Any, monkeypatch: Any, bought: int) -> None:
+    with open_world(tmp_path, rows=draw_rows(), limit=Price(mu=2.0)) as world:
+        client, count, releases = client_of(world), iter(range(100)), CuratorClient.release
+
+        def stop(self: CuratorClient, *arguments: Any, **options: Any) -> Any:
+            if next(count) == bought:
+                raise KeyboardInterrupt
+            return releases(self, *arguments, **options)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(CuratorClient, "release", stop)
+            with pytest.raises(KeyboardInterrupt):
+                client.fit("kappa ~ age", **ASKED)
+        cost = client.fit("kappa ~ age", **ASKED).choice_.taken.cost
+        assert cost is not None
+        assert cost.mu is not None
+        assert spent(client) <= cost.mu**2 * (1.0 + 1e-9)
 
 
 @pytest.mark.parametrize(
@@ -308,6 +340,7 @@ class TestPrices:
             ({"half_width": {"age": 0.1}, "epsilon": 1.0}, "leave out epsilon"),
             ({}, "state a price: epsilon=1.0"),
             ({"epsilon": 1.0, "mu": 1.0}, "state one cost"),
+            ({"epsilon": "left", "mu": 1.0}, "leave out mu"),
         ],
     )
     def test_prices_that_make_no_sense_are_refused(
