@@ -157,7 +157,7 @@ def _is_held(question: Question, cost: Cost) -> bool:
     """Return whether a reservation of this price is open, as an interrupted call leaves it: the same call finds it."""
     client = question.client
     held = (client.reservation(one.id) for one in client.reservations() if one.dataset == question.data)
-    return any(math.isclose(one.reserved.units or 0, cost.units, rel_tol=1e-9) for one in held)  # noise is rounded
+    return any(math.isclose(one.reserved.units or 0, cost.units or 0, rel_tol=1e-9) for one in held)  # noise is rounded
 
 
 def find_released(question: Question) -> Iterator[Way]:

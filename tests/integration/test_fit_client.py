@@ -29,6 +29,8 @@ from analyst_client.errors import (
     TransportError,
     UselessRequestError,
 )
+from analyst_client.fitting.question import Question
+from analyst_client.fitting.ways import find_released
 from analyst_client.kinds.gram.release import Release
 from analyst_client.terms import col, poly
 from curator_service.privacy.accountant import Price
@@ -203,7 +205,6 @@ class TestPaid:
 
         monkeypatch.setattr(CuratorClient, "fetch_release", lie)
         from analyst_client.fitting.choice import choose
-        from analyst_client.fitting.question import Question
 
         stated = {"epsilon": 9.0}
         told = choose(Question.read(client, "cohort", "kappa ~ smoker", {"expected_rows": 5000.0}, stated))
@@ -254,8 +255,10 @@ class TestAsking:
             return replace(found, stored_release="rel_gone") if isinstance(asked, str) else found
 
         monkeypatch.setattr(CuratorClient, "quote", quote_stored)
+        (way,) = find_released(Question.read(client, "cohort", "kappa ~ frail", {}, {"epsilon": 7.7}))
+        assert way.cost is None
         with pytest.raises(ValueError, match="nothing was charged"):
-            client.fit("kappa ~ frail", **ASKED | {"yes": False})
+            way.buy(False)
         assert spent(client) == before
 
     def test_a_price_above_the_stated_one_is_refused(self, client: CuratorClient) -> None:

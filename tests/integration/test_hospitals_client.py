@@ -165,7 +165,7 @@ class TestCombined:
                 term["scale"] *= 2.0
         body["refinement"] = json.dumps(north)
         (tmp_path / "fit.json").write_text(json.dumps(body), encoding="utf-8")
-        with pytest.raises(ServiceError, match="lacks a release|not those of its releases"):
+        with pytest.raises(ServiceError, match=r"lacks a release|not those of its releases"):
             load_fit(tmp_path / "fit.json")
 
     def test_margins_are_over_rows_of_one_s_own(self, bought: Any, family: str) -> None:
