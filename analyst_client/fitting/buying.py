@@ -30,7 +30,8 @@ def fit_model(
     progress: bool,
 ) -> Fit:
     """Choose the way, confirm it, buy it and fit; see `CuratorClient.fit`."""
-    check_arguments(data, half_width, yes=yes)
+    check_arguments(data, half_width)
+    check_yes(yes)
     question = read_question(client, data, asked, options, price, half_width, guess)
     choice, left = choose(question, even_so=even_so), None
     if not choice.taken.affordable:
@@ -63,7 +64,7 @@ def buy_choice(
             remaining=left,
             slug="budget-exceeded",
         )
-    if max_epsilon is not None and cost is not None and cost.epsilon > max_epsilon:
+    if max_epsilon is not None and cost is not None and not cost.epsilon <= max_epsilon:  # NaN allows nothing
         raise ValueError(
             f"this costs {price_text(cost, in_full=True)}, more than max_epsilon = {figures(max_epsilon)}: nothing was "
             "charged"
@@ -74,12 +75,16 @@ def buy_choice(
     return fit
 
 
-def check_arguments(data: object, half_width: object, *, yes: object) -> None:
+def check_arguments(data: object, half_width: object) -> None:
     """Refuse what other libraries call so. Raise `ValueError`."""
     if not isinstance(data, str):
         raise ValueError(f"data is the name of a dataset at the curator, not a {type(data).__name__}: rows stay there")  # noqa: TRY004 -- one kind of error for arguments
     if half_width is not None and not isinstance(half_width, Mapping):
         raise ValueError(f"half_width names terms, each with a number: half_width={{'age': {half_width!r}}}")
+
+
+def check_yes(yes: object) -> None:
+    """Refuse a word in the place of a yes: "no" would be one. Raise `ValueError`."""
     if not isinstance(yes, bool):
         raise ValueError(f"yes is True or False, not {yes!r}")  # noqa: TRY004 -- as above
 
@@ -102,6 +107,8 @@ def read_question(
             "state a price: epsilon=1.0; epsilon='left' for all that is left; or half_width={'age': 0.1} for the least "
             "that an accuracy takes"
         )
+    if price.get("epsilon") == LEFT and len(stated) > 1:
+        raise ValueError(f"epsilon='left' is the whole price: leave out {stated[-1]}")
     if half_width is None and price.get("epsilon") != LEFT:
         return Question.read(client, data, asked, options, price)
     if guess.get("rows"):

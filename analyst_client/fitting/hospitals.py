@@ -10,7 +10,7 @@ from analyst_client.arrays import FloatArray
 from analyst_client.errors import CuratorError, UselessRequestError
 from analyst_client.estimators.base import Fit
 from analyst_client.estimators.empirical_bayes import EmpiricalBayes
-from analyst_client.fitting.buying import buy_choice, read_question
+from analyst_client.fitting.buying import buy_choice, check_yes, read_question
 from analyst_client.fitting.choice import Choice, rank
 from analyst_client.fitting.question import FitOptions, Question
 from analyst_client.fitting.ways import (
@@ -24,6 +24,7 @@ from analyst_client.fitting.ways import (
 )
 from analyst_client.inference.combined import common_terms
 from analyst_client.kinds.gram.request import Asked
+from analyst_client.refinement.holding import recurs
 from analyst_client.refinement.together import Named
 
 
@@ -54,6 +55,7 @@ def fit_hospitals(
     progress: bool,
 ) -> Fit:
     """Choose the way, confirm it, buy it at each hospital and fit; see `Curators.fit`."""
+    check_yes(yes)
     if all(price.get(unit) is None for unit in ("epsilon", "mu", "rho")):
         raise ValueError(
             "state a price, which each hospital charges: epsilon=1.0; or epsilon='left' for all that is left"
@@ -116,6 +118,8 @@ def _find_ways(curators: Buyers, questions: Mapping[str, Question], named: Named
         except UselessRequestError:
             raise
         except CuratorError as error:  # which names its place
+            if not recurs(error):
+                raise  # it may be the way that is paid already
             refused.append(f"{kind} at each hospital: {error}")
             continue
         except ValueError as error:

@@ -77,7 +77,7 @@ def price_of_accuracy(
 
     def best(amount: float) -> Way | None:
         ways, _ = find_ways(question.at(**_part(budget, amount, 1.0)))
-        return min((way for way in ways if way.cost is not None), key=lambda way: way.expected, default=None)
+        return min(ways, key=lambda way: way.expected, default=None)
 
     def suffices(amount: float) -> bool:
         way = best(amount)

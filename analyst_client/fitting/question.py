@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, TypedDict
 
+import numpy as np
+
 from analyst_client.errors import DatasetNotFoundError
 from analyst_client.kinds.gram.quote import Quote
 from analyst_client.kinds.gram.request import Asked
@@ -42,6 +44,12 @@ class Buyer(Protocol):
 
     @property
     def fetch_release(self) -> Any: ...  # noqa: D102 -- see `CuratorClient`
+
+    @property
+    def reservation(self) -> Any: ...  # noqa: D102 -- see `CuratorClient`
+
+    @property
+    def reservations(self) -> Any: ...  # noqa: D102 -- see `CuratorClient`
 
     @property
     def _read_refinement(self) -> Any: ...
@@ -186,4 +194,6 @@ class Question:
 
 
 def _write(value: object) -> str:
-    return write_python(value) if isinstance(value, Expression) else repr(value)
+    if isinstance(value, Expression):
+        return write_python(value)
+    return repr(value.item() if isinstance(value, np.generic) else value)

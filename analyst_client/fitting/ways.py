@@ -34,6 +34,7 @@ from analyst_client.planning.prices import PriceScale
 from analyst_client.planning.refining import quote_refinement
 from analyst_client.planning.useless import NORMAL
 from analyst_client.refinement.buying import check_space
+from analyst_client.refinement.holding import recurs
 from analyst_client.refinement.practice import CORRELATION, EXPLAINED, REACH
 from analyst_client.refinement.progress import Progress
 from analyst_client.schema.amounts import Cost
@@ -111,6 +112,8 @@ def find_ways(question: Question) -> tuple[list[Way], list[str]]:
         except UselessRequestError:
             raise
         except (CuratorError, ValueError) as error:
+            if not recurs(error):
+                raise  # it may be the way that is paid already
             refused.append(f"{name}: {error}")
     return ways, refused
 
@@ -142,7 +145,7 @@ def find_refined(question: Question) -> Iterator[Way]:
         f"a refinement, {len(quoted.steps)} steps",
         call,
         None if recalled else quoted.cost,
-        recalled is not None or quoted.affordable,
+        recalled is not None or quoted.affordable or _is_held(question, quoted.cost),
         quoted.half_lengths,
         quoted.without_privacy,
         quoted.duration_s,
@@ -150,6 +153,13 @@ def find_refined(question: Question) -> Iterator[Way]:
         quoted.useless,
         buy,
     )
+
+
+def _is_held(question: Question, cost: Cost) -> bool:
+    """Return whether a reservation of this price is open, as an interrupted call leaves it: the same call finds it."""
+    client = question.client
+    held = (client.reservation(one.id) for one in client.reservations() if one.dataset == question.data)
+    return any(math.isclose(one.reserved.units or 0, cost.units or 0, rel_tol=1e-9) for one in held)  # noise is rounded
 
 
 def find_released(question: Question) -> Iterator[Way]:
@@ -165,10 +175,13 @@ def find_released(question: Question) -> Iterator[Way]:
     quoted = question.client.quote(question.data, question.asked, **options)
     estimator = EmpiricalBayes if family == "gaussian" else LogisticRegression
 
-    def buy(_: bool) -> Fit:
-        return estimator().fit(question.client.release(question.data, question.asked, even_so=True, **options))
-
     free = quoted.stored_release is not None or quoted.derivable_from is not None
+    limit: Any = {"max_epsilon": 0.0} if free else {}  # nobody said yes to a price
+
+    def buy(_: bool) -> Fit:
+        release = question.client.release(question.data, question.asked, even_so=True, **limit, **options)
+        return estimator().fit(release)
+
     half, plain = _expect(question, quoted) if family == "gaussian" else (np.array([math.inf]), np.ones(1))
     yield Way(
         "one release" if family == "gaussian" else "one release, points alone",

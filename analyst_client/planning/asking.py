@@ -98,7 +98,7 @@ def price_for_half_widths(
 
 def check_price(quote: AnyQuote, max_epsilon: float) -> None:
     """Refuse a price above a limit of one's own. Raise `ValueError`; nothing was charged."""
-    if quote.cost.epsilon > max_epsilon and quote.stored_release is None and quote.derivable_from is None:
+    if not quote.cost.epsilon <= max_epsilon and quote.stored_release is None and quote.derivable_from is None:
         raise ValueError(
             f"this costs {price_text(quote.cost, in_full=True)}, more than max_epsilon = {figures(max_epsilon)}: "
             "nothing was charged"

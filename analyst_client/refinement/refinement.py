@@ -25,6 +25,7 @@ from analyst_client.refinement.questions import Coding, Question
 from analyst_client.refinement.rules import FIRST_RULES, GeneralizedRules, RefinementRules
 from analyst_client.schema.amounts import Cost
 from analyst_client.schema.answers import Answer
+from analyst_client.schema.columns import Term
 from analyst_client.schema.wire import Fields, parse_json
 from analyst_client.terms.expression import read_expression
 
@@ -208,7 +209,16 @@ def replay(problem: Problem, rules: RefinementRules, releases: Sequence[Answer],
     found = follow(problem, rules, answer)
     if left:
         raise ServiceError("the refinement has releases that its plan does not ask for")
+    signed = {term.name: term for release in releases for term in _terms_of(release)}
+    if any(signed.get(term.name, term) != term for coding in codings for term in (*coding.terms, *coding.targets)):
+        raise ServiceError("the terms that the refinement states are not those of its releases")
     return found
+
+
+def _terms_of(release: Answer) -> tuple[Term, ...]:
+    if isinstance(release, ScoreRelease):
+        return (*release.terms, release.target)
+    return (*release.coded_terms, *release.targets) if isinstance(release, Release) else ()
 
 
 def _answers(release: Answer, request: Any) -> bool:

@@ -1,6 +1,7 @@
 """One call to a fit, with the real client and the real curator: how it chooses, asks, and what it charges."""
 
 import io
+import math
 import re
 import sys
 from collections.abc import Iterator
@@ -21,7 +22,15 @@ from analyst_client import (
     RefinedRegression,
     terms,
 )
-from analyst_client.errors import BudgetExceededError, DatasetNotFoundError, NotConfirmedError, UselessRequestError
+from analyst_client.errors import (
+    BudgetExceededError,
+    DatasetNotFoundError,
+    NotConfirmedError,
+    TransportError,
+    UselessRequestError,
+)
+from analyst_client.fitting.question import Question
+from analyst_client.fitting.ways import find_released
 from analyst_client.kinds.gram.release import Release
 from analyst_client.terms import col, poly
 from curator_service.privacy.accountant import Price
@@ -95,6 +104,10 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
     "a model": (analyst_client.Model("kappa ~ age").where("sex == 'M'"), {}),
     "an offset": ("`lambda` ~ age", {"data": "counted", "offset": "log(weight)"}),
     "odds": ("alive ~ age + sex", {}),
+    "numbers and names of arrays": (
+        [*np.array(["age", "smoker"])],
+        {"target": "kappa", "expected_rows": np.int64(5000)},
+    ),
 }
 
 
@@ -135,6 +148,27 @@ class TestPaid:
         assert again.params_ == pytest.approx(first.params_)
         assert spent(client) == before
 
+    def test_a_wanted_accuracy_that_was_bought_is_not_bought_again(self, client: CuratorClient) -> None:
+        asked: dict[str, Any] = {"half_width": {"age": 0.03}, "guess": {"rows": COUNT}, "progress": False}
+        first = client.fit("`lambda` ~ age + ward", "cohort", yes=True, **asked)
+        before = spent(client)
+        again = client.fit("`lambda` ~ age + ward", "cohort", **asked)
+        assert again.choice_.is_free
+        assert again.params_ == pytest.approx(first.params_)
+        assert spent(client) == before
+
+    def test_a_line_that_fails_makes_nothing_bought_another_way(self, client: CuratorClient, monkeypatch: Any) -> None:
+        client.fit("kappa ~ dose", **ASKED)
+        before = spent(client)
+
+        def fail(*_: Any, **__: Any) -> None:
+            raise TransportError("the line is broken")
+
+        monkeypatch.setattr(CuratorClient, "_read_refinement", fail)
+        with pytest.raises(TransportError, match="the line is broken"):
+            client.fit("kappa ~ dose", **ASKED)
+        assert spent(client) == before
+
     def test_a_release_that_holds_the_model_is_taken(self, client: CuratorClient) -> None:
         bought = client.release(
             "cohort", ["age", "height", "sex"], target="kappa", rows="box", epsilon=60.0, delta=1e-6
@@ -171,7 +205,6 @@ class TestPaid:
 
         monkeypatch.setattr(CuratorClient, "fetch_release", lie)
         from analyst_client.fitting.choice import choose
-        from analyst_client.fitting.question import Question
 
         stated = {"epsilon": 9.0}
         told = choose(Question.read(client, "cohort", "kappa ~ smoker", {"expected_rows": 5000.0}, stated))
@@ -214,8 +247,26 @@ class TestAsking:
             client.fit("kappa ~ frail", **ASKED | {"yes": False})
         assert spent(client) == before
 
+    def test_what_is_stored_no_more_is_not_bought(self, client: CuratorClient, monkeypatch: Any) -> None:
+        before, quote = spent(client), CuratorClient.quote
+
+        def quote_stored(self: CuratorClient, data: str, asked: Any, **options: Any) -> Any:
+            found = quote(self, data, asked, **options)
+            return replace(found, stored_release="rel_gone") if isinstance(asked, str) else found
+
+        monkeypatch.setattr(CuratorClient, "quote", quote_stored)
+        (way,) = find_released(Question.read(client, "cohort", "kappa ~ frail", {}, {"epsilon": 7.7}))
+        assert way.cost is None
+        with pytest.raises(ValueError, match="nothing was charged"):
+            way.buy(False)
+        assert spent(client) == before
+
     def test_a_price_above_the_stated_one_is_refused(self, client: CuratorClient) -> None:
         before = spent(client)
+        with pytest.raises(ValueError, match="more than max_epsilon = –: nothing was charged"):
+            client.fit("kappa ~ frail", max_epsilon=math.nan, **ASKED)
+        with pytest.raises(ValueError, match="more than max_epsilon = –: nothing was charged"):
+            client.release("cohort", ["frail"], target="kappa", mu=1.0, max_epsilon=math.nan)
         with pytest.raises(ValueError, match=r"ε = 8 .* more than max_epsilon = 2: nothing was charged"):
             client.fit("kappa ~ frail", max_epsilon=2.0, **ASKED)
         assert spent(client) == before
@@ -227,6 +278,26 @@ def test_more_than_is_left_is_not_even_asked(tmp_path: Any) -> None:
         with pytest.raises(BudgetExceededError, match=r"more than is left \(the budget has .*\): epsilon='left' buys"):
             client.fit("kappa ~ age", **ASKED | {"epsilon": 100.0, "yes": False})
         assert spent(client) == 0.0
+
+
+@pytest.mark.parametrize("bought", [0, 3])
+def test_an_interrupted_one_goes_on_with_what_it_holds(tmp_path: Any, monkeypatch: Any, bought: int) -> None:
+    with open_world(tmp_path, rows=draw_rows(), limit=Price(mu=2.0)) as world:
+        client, count, releases = client_of(world), iter(range(100)), CuratorClient.release
+
+        def stop(self: CuratorClient, *arguments: Any, **options: Any) -> Any:
+            if next(count) == bought:
+                raise KeyboardInterrupt
+            return releases(self, *arguments, **options)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(CuratorClient, "release", stop)
+            with pytest.raises(KeyboardInterrupt):
+                client.fit("kappa ~ age", **ASKED)
+        cost = client.fit("kappa ~ age", **ASKED).choice_.taken.cost
+        assert cost is not None
+        assert cost.mu is not None
+        assert spent(client) <= cost.mu**2 * (1.0 + 1e-9)
 
 
 @pytest.mark.parametrize(
@@ -272,6 +343,7 @@ class TestPrices:
             ({"half_width": {"age": 0.1}, "epsilon": 1.0}, "leave out epsilon"),
             ({}, "state a price: epsilon=1.0"),
             ({"epsilon": 1.0, "mu": 1.0}, "state one cost"),
+            ({"epsilon": "left", "mu": 1.0}, "leave out mu"),
         ],
     )
     def test_prices_that_make_no_sense_are_refused(

@@ -1,5 +1,6 @@
 """Refinements of two hospitals, and one call for both, with real clients and real curators."""
 
+import json
 import math
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -26,7 +27,13 @@ from analyst_client import (
     load_fit,
     terms,
 )
-from analyst_client.errors import NotConfirmedError, UselessRequestError
+from analyst_client.errors import (
+    NotConfirmedError,
+    ReceiptInvalidError,
+    ServiceError,
+    TransportError,
+    UselessRequestError,
+)
 from analyst_client.refinement import Refinement, RefinementRules
 from analyst_client.terms import col, poly
 from curator_service.privacy.accountant import Price
@@ -136,6 +143,30 @@ class TestCombined:
         loaded = load_fit(tmp_path / "fit.json")
         assert list(loaded.hospitals_) == ["north", "south"]
         assert loaded.conf_int() == pytest.approx(fit.conf_int())
+
+    def test_a_saved_fit_with_other_numbers_is_refused(self, bought: Any, family: str, tmp_path: Path) -> None:
+        FITS[family][0]().fit(bought[family]).save(tmp_path / "fit.json")
+        body = json.loads((tmp_path / "fit.json").read_text(encoding="utf-8"))
+        north = json.loads(body["refinements"]["north"])
+        release = json.loads(north["releases"][-1])
+        release["noise"]["sd"] = {name: sd / 2.0 for name, sd in release["noise"]["sd"].items()}
+        north["releases"][-1] = json.dumps(release)
+        body["refinements"]["north"] = json.dumps(north)
+        (tmp_path / "fit.json").write_text(json.dumps(body), encoding="utf-8")
+        with pytest.raises(ReceiptInvalidError, match="is damaged, or was changed"):
+            load_fit(tmp_path / "fit.json")
+
+    def test_a_saved_fit_with_other_terms_is_refused(self, bought: Any, family: str, tmp_path: Path) -> None:
+        FITS[family][0]().fit(bought[family]["north"]).save(tmp_path / "fit.json")
+        body = json.loads((tmp_path / "fit.json").read_text(encoding="utf-8"))
+        north = json.loads(body["refinement"])
+        for coding in north["codings"]:
+            for term in (*coding["terms"], *coding["targets"]):
+                term["scale"] *= 2.0
+        body["refinement"] = json.dumps(north)
+        (tmp_path / "fit.json").write_text(json.dumps(body), encoding="utf-8")
+        with pytest.raises(ServiceError, match=r"lacks a release|not those of its releases"):
+            load_fit(tmp_path / "fit.json")
 
     def test_margins_are_over_rows_of_one_s_own(self, bought: Any, family: str) -> None:
         kind, _ = FITS[family]
@@ -324,6 +355,8 @@ def test_the_choice_shows_the_price_at_each_and_asks(curators: Curators, monkeyp
         curators.fit("kappa ~ height", **ASKED | {"yes": False})
     with pytest.raises(ValueError, match="more than max_epsilon = 1"):
         curators.fit("kappa ~ height", max_epsilon=1.0, **ASKED)
+    with pytest.raises(ValueError, match="yes is True or False, not 'no'"):
+        curators.fit("kappa ~ height", **ASKED | {"yes": "no"})
     with pytest.raises(ValueError, match="no curator is named west"):
         curators.fit("kappa ~ height", **ASKED | {"data": {"west": "cohort"}})
     assert spendings(curators) == before
@@ -331,6 +364,21 @@ def test_the_choice_shows_the_price_at_each_and_asks(curators: Curators, monkeyp
     assert "cost at south" in str(choice)
     assert {way.name for way in choice.ways} >= {"one release at each hospital"}
     assert choice.taken.half_length < choice.taken.places["south"].half_length
+
+
+def test_a_line_that_fails_makes_nothing_bought_another_way(
+    curators: Curators, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    curators.fit("kappa ~ smoker", **ASKED)
+    before = spendings(curators)
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise TransportError("the line is broken")
+
+    monkeypatch.setattr(curators.clients["south"], "_read_refinement", fail)
+    with pytest.raises(TransportError, match="at the curator 'south': the line is broken"):
+        curators.fit("kappa ~ smoker", **ASKED)
+    assert spendings(curators) == before
 
 
 def test_an_account_of_pure_epsilon_takes_releases_everywhere(worlds: dict[str, World], curators: Curators) -> None:
