@@ -106,8 +106,7 @@ def refuses_data(init: Callable[P, None]) -> Callable[P, None]:
 
     @wraps(init)
     def checked(*args: P.args, **kwargs: P.kwargs) -> None:
-        given = [*args[1:], *kwargs.values()]
-        if "data" in kwargs or "formula" in kwargs or any(map(_is_data, given)):
+        if "data" in kwargs or "formula" in kwargs or any(map(_is_data, args[1:])):
             own = type(args[0]).__name__
             raise TypeError(
                 f"{own}() takes no data: an estimator is fitted on a release, as {own}().fit(release); "

@@ -71,6 +71,7 @@ def run_notebook(path: Path) -> Iterator[tuple[dict[str, Any], list[Output]]]:
     """Run the code cells in their order, in one namespace; return each with what it shows."""
     notebook = json.loads(path.read_text(encoding="utf-8"))
     names: dict[str, Any] = {"__name__": "__main__"}
+    plt.close("all")  # what was drawn before is not the notebook's
     with elsewhere():
         for cell in notebook["cells"]:
             if cell["cell_type"] == "code":

@@ -76,6 +76,9 @@ def shown() -> dict[str, Any]:
             ),
             *(("age", "maximum(0.5, creatinine)"), np.array([0.05, np.inf]), np.array([0.04, 0.1])),
         ),
+        "choice": recorded_client("one_call")
+        .fit(["age", "sex", "creatinine"], target="kappa", data="flchain", epsilon=1.0, yes=True, progress=False)
+        .choice_,
         "discriminants": ac.analyses.linear_discriminants(exact, "sex"),
         "cells": square,
         "local comparison": ac.local.compare_with_central(10_000, 100, 1),
