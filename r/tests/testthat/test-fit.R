@@ -11,7 +11,7 @@ test_that("a fit has the methods of lm, and they agree", {
   expect_equal(colnames(confint(fit, "age")), c("2.5 %", "97.5 %"))
   expect_equal(rownames(anova(fit)), c("age", "sex", "creatinine"))
   expect_equal(anova(fit)["age", "Pr(>F)"], coef(summary(fit))["age", "Pr(>|t|)"])
-  expect_equal(nobs(fit), 6477.4, tolerance = 1e-4)
+  expect_equal(nobs(fit), 6460, tolerance = 1e-4)
   expect_equal(formula(fit), MODEL)
   expect_output(print(fit), "curator_lm(", fixed = TRUE)
   expect_output(print(summary(fit)), "(Intercept)", fixed = TRUE)
@@ -22,7 +22,7 @@ test_that("a fit has the methods of lm, and they agree", {
 test_that("what lm tells beside is told, or refused with the reason", {
   fit <- bought()
   expect_equal(sigma(fit), 0.666, tolerance = 1e-3)
-  expect_equal(df.residual(fit), 6473.4, tolerance = 1e-4)
+  expect_equal(df.residual(fit), 6456, tolerance = 1e-4)
   expect_equal(summary(fit)$r.squared, 0.2647, tolerance = 1e-3)
   for (told in list(AIC, BIC, logLik, deviance)) expect_error(told(fit), "no likelihood", class = "curator_value")
   expect_error(predict(fit, ROWS, se.fit = TRUE), "need not be symmetric", class = "curator_value")
