@@ -13,6 +13,7 @@ from types import ModuleType
 import pytest
 from counts_examples import CountsCurator
 from marginals_examples import MarginalsCurator
+from matplotlib import pyplot as plt
 from score_examples import ScoreCurator
 
 import analyst_client
@@ -49,7 +50,10 @@ def is_shown(name: str, value: object) -> bool:
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
 def test_examples_run_as_written(module: ModuleType) -> None:
-    assert doctest.testmod(module).failed == 0
+    try:
+        assert doctest.testmod(module).failed == 0
+    finally:
+        plt.close("all")  # what examples draw
 
 
 @pytest.mark.parametrize(("name", "value"), (EXPORTED | METHODS).items(), ids=[*EXPORTED, *METHODS])
