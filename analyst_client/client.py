@@ -472,7 +472,8 @@ class CuratorClient:
         if isinstance(asked, str | Model):
             return read_model(Model(asked) if isinstance(asked, str) else asked, self.dataset(dataset).columns, options)
         listed, named = tuple(asked), dict(options)
-        if needs_declared([*listed, named.get("target")]):
+        said = [one for one in (*listed, named.get("target")) if isinstance(one, Expression)]
+        if needs_declared(said) or any(one.operator == "in" for one in said):  # which a boolean at its label is
             declared = self._declared(dataset)
             listed = tuple(as_term(one, declared) if isinstance(one, Expression) else one for one in listed)
             if isinstance(named.get("target"), Expression):

@@ -19,17 +19,12 @@ from analyst_client.display.model import (
     untrusted,
 )
 from analyst_client.errors import NotConfirmedError, UselessRequestError
-from analyst_client.estimators.base import Fit
 from analyst_client.fitting.question import Question
-from analyst_client.fitting.ways import Way, find_ways
+from analyst_client.fitting.ways import Way, buys_nothing, find_ways
+from analyst_client.planning.refining import UNITS
 from analyst_client.refinement.progress import find_notebook
 from analyst_client.schema.amounts import write_cost
 
-UNITS = {
-    "gaussian": "standard deviations of the target",
-    "binomial": "log odds",
-    "poisson": "the logarithm of the mean",
-}
 PAID_FIRST = 1.5
 """By how much longer intervals of what is already paid may be than those of the best purchase."""
 
@@ -129,12 +124,8 @@ def _cost(way: Way) -> Inline:
     return "nothing: it is paid already" if way.cost is None else write_cost(way.cost)
 
 
-def _bought(_: bool) -> Fit:
-    raise NotImplementedError("this is the record of a choice: its call does the same")
-
-
 def _forget(way: Way) -> Way:
-    return replace(way, buy=_bought, places={name: _forget(one) for name, one in way.places.items()})
+    return replace(way, buy=buys_nothing, places={name: _forget(one) for name, one in way.places.items()})
 
 
 def _kind(way: Way) -> str:

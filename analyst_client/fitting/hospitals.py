@@ -14,7 +14,6 @@ from analyst_client.fitting.buying import buy_choice, check_yes, read_question
 from analyst_client.fitting.choice import Choice, rank
 from analyst_client.fitting.question import FitOptions, Question
 from analyst_client.fitting.ways import (
-    REFINED,
     Way,
     find_refined,
     find_released,
@@ -24,6 +23,7 @@ from analyst_client.fitting.ways import (
 )
 from analyst_client.inference.combined import common_terms
 from analyst_client.kinds.gram.request import Asked
+from analyst_client.planning.refining import FITS
 from analyst_client.refinement.holding import recurs
 from analyst_client.refinement.together import Named
 
@@ -90,7 +90,7 @@ def _find_ways(curators: Buyers, questions: Mapping[str, Question], named: Named
 
     def refine(progress: bool) -> Fit:
         each = {name: refining_options(question) for name, question in questions.items()}
-        return REFINED[family]().fit(curators.refine(data, first.asked, each=each, even_so=True, progress=progress))
+        return FITS[family]().fit(curators.refine(data, first.asked, each=each, even_so=True, progress=progress))
 
     def release(_: bool) -> Fit:
         each = {name: releasing_options(question) for name, question in questions.items()}
@@ -102,7 +102,7 @@ def _find_ways(curators: Buyers, questions: Mapping[str, Question], named: Named
         return f"curators.{method}({', '.join([repr(data), *_write_each(written)])})"
 
     offered: list[tuple[str, Callable[[Question], Iterator[Way]], str, Callable[[bool], Fit]]] = [
-        ("a refinement", find_refined, f"{REFINED[family].__name__}().fit({call('refine', refined=True)})", refine)
+        ("a refinement", find_refined, f"{FITS[family].__name__}().fit({call('refine', refined=True)})", refine)
     ]
     if family == "gaussian":
         offered.append(

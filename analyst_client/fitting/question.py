@@ -11,14 +11,13 @@ from analyst_client.errors import DatasetNotFoundError
 from analyst_client.kinds.gram.quote import Quote
 from analyst_client.kinds.gram.request import Asked
 from analyst_client.refinement.buying import is_whole
+from analyst_client.refinement.family import LOSSES
 from analyst_client.schema.accounts import Budget
 from analyst_client.schema.datasets import Dataset
 from analyst_client.schema.requests import price
 from analyst_client.terms.expression import Expression
 from analyst_client.terms.formulas import Model
 from analyst_client.terms.writing import write_python
-
-FAMILIES = ("gaussian", "binomial", "poisson")
 
 
 class FitOptions(TypedDict, total=False):
@@ -144,8 +143,8 @@ class Question:
         """
         stated = self.options.get("family")
         if stated is not None:
-            if stated not in FAMILIES:
-                raise ValueError(f"family is one of {', '.join(FAMILIES)}, not {stated!r}")
+            if stated not in LOSSES:
+                raise ValueError(f"family is one of {', '.join(LOSSES)}, not {stated!r}")
             return stated, "as stated"
         target, *others = self.quote.targets
         if target.kind == "boolean" and not others:

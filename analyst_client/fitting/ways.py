@@ -19,8 +19,6 @@ from analyst_client.errors import CuratorError, UselessRequestError
 from analyst_client.estimators.base import Fit
 from analyst_client.estimators.empirical_bayes import EmpiricalBayes
 from analyst_client.estimators.logistic import LogisticRegression
-from analyst_client.estimators.poisson import PoissonRegression
-from analyst_client.estimators.refined import RefinedRegression
 from analyst_client.fitting.question import Question
 from analyst_client.kinds.gram import KIND as GRAM
 from analyst_client.kinds.gram.coding import Coded
@@ -31,7 +29,7 @@ from analyst_client.planning.accuracy_plan import STRENGTH_MAX
 from analyst_client.planning.assumptions import Assumptions
 from analyst_client.planning.expectation import Expectation
 from analyst_client.planning.prices import PriceScale
-from analyst_client.planning.refining import quote_refinement
+from analyst_client.planning.refining import FITS, quote_refinement
 from analyst_client.planning.useless import NORMAL
 from analyst_client.refinement.buying import check_space
 from analyst_client.refinement.holding import recurs
@@ -40,11 +38,10 @@ from analyst_client.refinement.progress import Progress
 from analyst_client.schema.amounts import Cost
 from analyst_client.schema.columns import stored_columns
 
-REFINED: dict[str, type[Fit]] = {
-    "gaussian": RefinedRegression,
-    "binomial": LogisticRegression,
-    "poisson": PoissonRegression,
-}
+
+def buys_nothing(_: bool) -> Fit:
+    """Raise `NotImplementedError`: what a way is where it is a record."""
+    raise NotImplementedError("this is the record of a choice: its call does the same")
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +80,7 @@ class Way:
     duration_s: float
     begun: bool = False
     useless: tuple[str, ...] = ()
-    buy: Callable[[bool], Fit] = field(default=lambda _: EmpiricalBayes(), repr=False)
+    buy: Callable[[bool], Fit] = field(default=buys_nothing, repr=False)
     places: "Mapping[str, Way]" = field(default_factory=dict)
 
     @property
@@ -129,7 +126,10 @@ def find_refined(question: Question) -> Iterator[Way]:
     refining = question.client._read_refinement(question.data, question.asked, options)
     quoted = quote_refinement(refining)
     begun = quoted.steps[0].is_free
-    recalled = refining.recall() if begun else None
+    recalled = None
+    if begun:
+        with suppress(ValueError):  # of released numbers, which decide nothing here: the purchase says it
+            recalled = refining.recall()
 
     def buy(show: bool) -> Fit:
         progress = Progress(quoted.target, show=show)
@@ -138,9 +138,9 @@ def find_refined(question: Question) -> Iterator[Way]:
             progress.expect(quoted.steps)
             check_space(quoted.steps[progress.step - 1 :])
 
-        return REFINED[family]().fit(recalled or refining.run(progress, before_paying))
+        return FITS[family]().fit(recalled or refining.run(progress, before_paying))
 
-    call = f"{REFINED[family].__name__}().fit({question.write_call('refine', {}, refined=True)})"
+    call = f"{FITS[family].__name__}().fit({question.write_call('refine', {}, refined=True)})"
     yield Way(
         f"a refinement, {len(quoted.steps)} steps",
         call,

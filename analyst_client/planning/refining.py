@@ -3,7 +3,6 @@
 import warnings
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from analyst_client.arrays import FloatArray
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Inline, Note, View, facts, join, number, quiet, strong, table, untrusted
 from analyst_client.errors import EstimationError, EstimationWarning
+from analyst_client.estimators.base import Fit
 from analyst_client.estimators.logistic import LogisticRegression
 from analyst_client.estimators.poisson import PoissonRegression
 from analyst_client.estimators.refined import RefinedRegression
@@ -24,12 +24,18 @@ from analyst_client.schema.amounts import Cost, write_cost
 from analyst_client.schema.columns import Term
 from analyst_client.schema.quotes import write_space
 
-_FITS: dict[str, Any] = {"gaussian": RefinedRegression, "binomial": LogisticRegression, "poisson": PoissonRegression}
-_UNITS = {
+FITS: dict[str, type[Fit]] = {
+    "gaussian": RefinedRegression,
+    "binomial": LogisticRegression,
+    "poisson": PoissonRegression,
+}
+"""Estimators of a refinement, by family."""
+UNITS = {
     "gaussian": "in standard deviations of the target",
     "binomial": "in log odds",
     "poisson": "in the logarithm of the mean",
 }
+"""Units of half lengths for a change by one standard deviation of a term, by family."""
 N_MU_SURE = 10.0
 """Rows by µ over terms^1.5 from which on nearly all fits have intervals with ends."""
 _ROUNDS = 30
@@ -109,9 +115,7 @@ class RefinementQuote(Displayable):
             (untrusted(name), number(half), number(plain), "–" if np.isinf(half) else f"{half / plain:.2f}")
             for name, half, plain in zip(self.terms, self.half_lengths, self.without_privacy, strict=True)
         ]
-        caption = join(
-            "Half of a 95 % interval ", quiet(f"({_UNITS[self.family]}, per standard deviation of the term)")
-        )
+        caption = join("Half of a 95 % interval ", quiet(f"({UNITS[self.family]}, per standard deviation of the term)"))
         heads = ("term", "expected", "without privacy", "times as long")
         title = join("Refinement of ", untrusted(self.target), quiet(" of ", untrusted(self.dataset)))
         notes = [Note(quiet(note)) for note in self.notes]
@@ -218,7 +222,7 @@ def expected_half_lengths(practice: Practice, family: str, count: int) -> tuple[
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", EstimationWarning)
-            low, high = _FITS[family]().fit(refinement).conf_int()[1:].T
+            low, high = FITS[family]().fit(refinement).conf_int()[1:].T
     except (EstimationError, np.linalg.LinAlgError):  # the price bought too little for them
         return unbounded, plain
     return np.asarray((high - low) / 2.0 / raw * plain), plain
