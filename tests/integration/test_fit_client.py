@@ -38,12 +38,14 @@ from curator_service.privacy.accountant import Price
 COUNT = 600
 ASKED: dict[str, Any] = {"data": "cohort", "epsilon": 8.0, "expected_rows": 5000, "yes": True, "progress": False}
 COUNTED = [(*column[:4], support.COUNTED) if column[0] == "lambda" else column for column in support.COLUMNS]
+COUNTED.append(("vital", "boolean", "complete", ("dead", "living"), None))
 
 
 def draw_rows() -> list[dict[str, str]]:
     generator, rows = np.random.default_rng(5), make_rows(COUNT, seed=11)
     for row in rows:
         row["lambda"] = repr(float(min(generator.poisson(0.8), 6)))
+        row["vital"] = "living" if generator.uniform() < 0.7 else "dead"
     return rows
 
 
@@ -102,6 +104,7 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
     "a basis": ([poly("weight", 2), "sex"], {"target": "kappa", "where": col("age") > 52.0}),
     "rows and weights": ("kappa ~ age", {"where": "sex == 'F' and age > 55", "weights": "ward == 'a'"}),
     "a model": (analyst_client.Model("kappa ~ age").where("sex == 'M'"), {}),
+    "a label": (["age"], {"data": "counted", "target": col("vital") == "living"}),
     "an offset": ("`lambda` ~ age", {"data": "counted", "offset": "log(weight)"}),
     "odds": ("alive ~ age + sex", {}),
     "numbers and names of arrays": (
