@@ -11,6 +11,8 @@ from canaries import _canaries_are_searched_for, _no_canary_is_shown, pytest_run
 from hypothesis import Phase, settings
 from support import Api, World, fresh_database, named_database, open_world
 
+from analyst_client.inference import multiplicity
+
 # Arrow loads libraries with its first array. Load them here: else each process that reads rows would.
 pa.array([0])
 
@@ -51,6 +53,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("CURATOR_") and not name.startswith("CURATOR_TEST_")]:
         monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True)
+def _no_models_of_other_tests() -> None:
+    """Forget what was fitted: a summary counts the models of its process, and equal releases count as one."""
+    multiplicity._FITTED.clear()
 
 
 @pytest.fixture(scope="session")
