@@ -1121,7 +1121,7 @@ class Fit(Estimator):
 
         Weak identification, releases that disagree, a target that seems to have been clipped to its bounds, standard
         errors that assume one residual variance, a posterior that is mostly the prior's, too few cases, separated
-        classes, rows that were clipped.
+        classes, rows that were clipped, bounds that let a few rows lie far out.
 
         Parameters
         ----------

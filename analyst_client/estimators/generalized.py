@@ -211,7 +211,10 @@ class GeneralizedFit(RefinementFit):
                 f"about {found.clipped:.0%} of the rows had a longer gradient than the last score's norm, and were "
                 "clipped. That is made up for as of normal terms, and intervals are longer by what is unsure of it."
             )
-        return said
+        assert found.frame is not None  # or there was no likelihood
+        back = np.linalg.inv(found.frame.matrix)
+        D = len(back)  # an offset's column is behind the terms
+        return said + self._reach_caveats(back.T @ found.moments.second[:D, :D] @ back)
 
     def _head(self, results: Any) -> list[tuple[str, str]]:
         found = self.refined_

@@ -83,6 +83,9 @@ class RefinedRegression(CombinedFit, LinearFit):
             return ()
         return [*variance_warnings(results), *super()._doubts(results, level, method)]  # a summary says so by itself
 
+    def _own_caveats(self, results: TargetResults) -> list[str]:
+        return [] if self._is_combined else self._reach_caveats(results.equations.xtx)
+
     def _solve(self, equations: Equations) -> NoReturn:
         raise EstimationError("a refined regression is solved with its refinement, and no part of it")
 

@@ -11,6 +11,7 @@ from analyst_client.arrays import FloatArray
 from analyst_client.estimators.base import Features, Fit, Releases, Rows
 from analyst_client.inference.base import Results
 from analyst_client.inference.heads import spent_text, stated
+from analyst_client.kinds.gram.design import design_matrix
 from analyst_client.kinds.score.release import ScoreRelease
 from analyst_client.refinement.frame import Frame
 from analyst_client.refinement.refinement import Refinement
@@ -20,6 +21,12 @@ FITS = {"gaussian": "RefinedRegression", "binomial": "LogisticRegression", "pois
 """Estimators on a refinement, by family."""
 CUT = r"(?:(?:minimum|maximum)\((?:[-+.\de]+, )?)+{}(?:(?:, [-+.\de]+)?\))+"
 """A column that was cut at numbers, by its name."""
+FAR = 20.0
+"""Deviations of a column's terms that its bounds may reach without a caveat (``bench/fits.py``)."""
+_PLACES = 65
+"""Values of a column at which its reach is looked for."""
+_LEAST_VARIANCE = 1e-5
+"""Least told variance of scaled terms in any direction."""
 
 
 class RefinementFit(Fit):
@@ -77,6 +84,48 @@ class RefinementFit(Fit):
         columns = read_columns(refinement, self.refined_.frame) if told else ()
         self._keep([results], columns, feature_columns(refinement))
         self.row_map_ = None  # scores are of all rows alike
+
+    def _reach_caveats(self, second: FloatArray) -> list[str]:
+        r"""Return what to say of columns whose bounds let a few rows lie far out, where clipping would hide them.
+
+        Parameters
+        ----------
+        second : ndarray of shape (D, D)
+            :math:`E[zz^\top]` of scaled terms, as it was told.
+
+        Notes
+        -----
+        The reach of a column is the largest :math:`\sqrt{(z-\bar z)^\top\Sigma^{-1}(z-\bar z)}` of its own terms
+        within its bounds. With a reach of r, one row in r² may tell all of a direction, by a gradient that is r times
+        as long as others.
+        """
+        mean = second[0] / second[0, 0]
+        covariance = second / second[0, 0] - np.outer(mean, mean)
+        stored = stored_columns(self.columns_)
+        middle: dict[str, list[Any]] = {
+            one.name: [one.levels[0] if one.levels else (one.lower + one.upper) / 2.0] * _PLACES  # type: ignore[operator]
+            for one in stored
+            if one.levels or one.upper is not None
+        }
+        far = []
+        for column in stored:
+            if column.levels or column.lower is None or column.upper is None:
+                continue
+            places = middle | {column.name: np.linspace(column.lower, column.upper, _PLACES).tolist()}
+            z = design_matrix(places, self.columns_, self.terms_, clip=True)
+            own = [j for j, term in enumerate(self.terms_) if np.ptp(z[:, j]) > 0.0 and term.kind != "product"]
+            if own:
+                variances, Q = np.linalg.eigh(covariance[np.ix_(own, own)])
+                turned = (z[:, own] - mean[own]) @ Q / np.sqrt(np.maximum(variances, _LEAST_VARIANCE))
+                reach = float(np.sqrt(np.sum(turned**2, axis=1)).max())
+                far += [f"{column.name} ({reach:,.0f})"] if reach > FAR else []
+        if not far:
+            return []
+        return [
+            f"declared bounds reach many deviations of the terms from their mean: of {', '.join(far)}. If a few rows "
+            "lie that far out, clipping hides what they tell, and intervals need not hold the truth. Narrower bounds "
+            "or a logarithm would help; client.release(rows='box') clips no row."
+        ]
 
     def _head(self, results: Any) -> list[tuple[str, str]]:
         if not hasattr(self, "refined_"):

@@ -1,6 +1,7 @@
 """Intervals of refined fits, of rows in memory: on what they rest, and what is said where that may not hold."""
 
 import math
+import re
 import warnings
 from dataclasses import replace
 from statistics import NormalDist
@@ -9,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from analyst_client import EstimationError, EstimationWarning, RefinedRegression, Release
+from analyst_client import EstimationError, EstimationWarning, PoissonRegression, RefinedRegression, Release
 from analyst_client.kinds.score.release import NORM_EDGES
 from analyst_client.refinement import RefinementRules
 from analyst_client.refinement.inference import corrected_equations
@@ -27,6 +28,31 @@ def fit_of(n: int, rules: RefinementRules) -> RefinedRegression:
     y = x @ [0.6, -0.4, 0.3] + 0.7 * np.exp(0.6 * x[:, 0] - 0.36) * generator.standard_normal(n)
     curator = IdealCurator.of_rows(np.column_stack([x, y]), [(-8.0, 6.0)] * 3 + [(-30.0, 40.0)], generator)
     return RefinedRegression().fit(curator.refine(MU, rules))
+
+
+@pytest.mark.parametrize("family", ["gaussian", "poisson"])
+def test_bounds_of_which_a_few_rows_may_use_all_are_told(family: str) -> None:
+    """A score of clipped rows does not hold what few rows tell that lie far out, and noise hides them."""
+    said = []
+    for far in (4.5, 100.0):
+        generator = np.random.default_rng([11, 5])
+        x = generator.standard_normal((20_000, 2))
+        y = x @ [0.3, -0.3] + generator.standard_normal(20_000)
+        target = (-20.0, 20.0)
+        if family == "poisson":
+            y, target = generator.poisson(np.exp(x @ [0.3, -0.3])).astype(float), (0.0, 30.0)
+        rows, bounds = np.column_stack([x, y]), [(-5.0, 5.0), (-far, far), target]
+        curator = IdealCurator.of_rows(rows, bounds, generator)
+        refinement = curator.refine(4.0 * MU, family=family)
+        fit = PoissonRegression().fit(refinement) if family == "poisson" else RefinedRegression().fit(refinement)
+        said.append([text for text in fit.caveats() if "bounds reach" in text])
+    near, wide = said
+    assert near == []
+    (text,) = wide
+    reach = re.search(r"of (\w+) \(([\d,]+)\)", text)
+    assert reach is not None
+    assert reach[1] == refinement.problem.numbers[1].name
+    assert float(reach[2].replace(",", "")) == pytest.approx(100.0, rel=0.1)
 
 
 class TestDefaultRules:
