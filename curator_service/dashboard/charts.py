@@ -41,6 +41,8 @@ def bar(limit: int, spent: int, held: int, highest: int, described: str) -> Mark
 def line(points: Sequence[float], described: str, *, height: int = 260) -> Markup:
     """Return what was left over time, as a line with steps: between two charges nothing changes.
 
+    Its page writes the axes around it, as text: from 0 to 100 % of the limit, and the first and the last month.
+
     Parameters
     ----------
     points : sequence of float

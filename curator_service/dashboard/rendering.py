@@ -55,6 +55,20 @@ def write_number(value: float | str | None, absent: str = "–") -> Markup:
     return Markup('<span class="number">{}<small>{}</small></span>').format(head, tail)
 
 
+def write_brief(value: float | None, absent: str = "–") -> str:
+    """Return a number to two digits; each page has all of them elsewhere.
+
+    Examples
+    --------
+    >>> [write_brief(value) for value in (0.685016392, 1.0, 0.00054, 12.3, 1234.5)]
+    ['0.69', '1', '0.00054', '12', '1,200']
+    """
+    if value is None:
+        return absent
+    rounded = float(f"{value:.2g}")
+    return f"{rounded:,.0f}" if abs(rounded) >= 10 else f"{rounded:g}"
+
+
 def write_moment(text: str | None) -> Markup:
     """Return a moment, as people read it."""
     if not text:
@@ -70,8 +84,18 @@ def write_json(content: Any) -> str:
 
 
 def write_percent(share: float) -> str:
-    """Return a share in percent, of which no digit is the interface's."""
-    return "<0.1 %" if 0 < share < 0.001 else f"{100 * share:.1f} %"
+    """Return a share in percent to two digits; no digit is the interface's, and only all of it is 100.
+
+    Examples
+    --------
+    >>> [write_percent(share) for share in (0.6732, 0.0488, 0.00004, 0.9999, 1.0)]
+    ['67 %', '4.9 %', '<0.1 %', '>99 %', '100 %']
+    """
+    if 0 < share < 0.001:
+        return "<0.1 %"
+    if 0.99 < share < 1:
+        return ">99 %"
+    return f"{100 * share:.1f} %" if 0 < share < 0.0995 else f"{100 * share:.0f} %"
 
 
 def write_span(span: timedelta) -> str:
@@ -95,7 +119,7 @@ def days_until(text: str, now: str) -> int:
 def environment() -> Environment:
     """Return the environment of the templates."""
     made = make_environment(__package__)
-    made.filters |= {"number": write_number, "moment": write_moment, "json": write_json}
+    made.filters |= {"number": write_number, "brief": write_brief, "moment": write_moment, "json": write_json}
     made.filters |= {"percent": write_percent, "span": write_span}
     made.globals |= {"Action": Action, "address_of": address_of, "days_until": days_until}
     made.globals |= {"FRESH": FRESH, "IDLE": IDLE, "LIFETIME": LIFETIME}

@@ -75,6 +75,11 @@ _MONTHS = Statement(
     .group_by(SpendingRow.month)
     .order_by(SpendingRow.month)
 )
+_STUDIES = Statement(
+    select(func.count(SpendingRow.permit_id.distinct()), func.sum(SpendingRow.units)).where(
+        SpendingRow.population == bindparam("population"), SpendingRow.units > 0
+    )
+)
 _ENTRY = (LedgerEntryRow.sequence, LedgerEntryRow.payload, LedgerEntryRow.entry_hash, LedgerEntryRow.signature)
 _OF_CHAIN = LedgerEntryRow.population == bindparam("population")
 _BEFORE = LedgerEntryRow.sequence < bindparam("before", type_=BigInteger)
@@ -165,6 +170,12 @@ def drop_sign_in_before(connection: Connection, began_at: str) -> bool:
 def list_months(connection: Connection, population: str) -> list[tuple[str, int]]:
     """Return what was charged to an account in each month, in units; months without a charge are left out."""
     return [(month, int(units)) for month, units in _MONTHS.all(connection, population=population)]
+
+
+def sum_studies(connection: Connection, population: str) -> tuple[int, int]:
+    """Return under how many permits an account was charged, and the units of all these charges."""
+    row = _STUDIES.first(connection, population=population)
+    return (0, 0) if row is None or row[1] is None else (int(row[0]), int(row[1]))
 
 
 def find_entry_before(connection: Connection, population: str, sequence: int) -> StoredEntry | None:

@@ -18,6 +18,7 @@ from support import World, ZeroNoise, body, open_world
 from curator_service.backup import write_backup
 from curator_service.dashboard.browser import own_address
 from curator_service.dashboard.pages.populations import months_between
+from curator_service.dashboard.rendering import write_brief, write_percent
 from curator_service.dashboard.repository import list_entries_that_say
 from curator_service.dashboard.sessions import form_token
 from curator_service.identity.policy import POLICY, Role
@@ -527,9 +528,26 @@ class TestNumbers:
                 ("spent", "posted"),
                 ("held", "pending"),
                 ("limit",) * 2,
-                ("highest", "highest_limit"),
+                ("left", "remaining"),
+                ("highest limit", "highest_limit"),
             ):
                 assert rows[title] == stated(budget[member]), (name, title)
+            limit = int(budget["limit"]["units"])
+            shares = {one: int(budget[one]["units"]) / limit for one in ("posted", "pending", "remaining")}
+            assert re.findall(r"<b>([^<]*%)</b>", article) == [
+                html.escape(write_percent(one)) for one in shares.values()
+            ]
+            assert f"ε = {write_brief(budget['limit']['epsilon'])}" in text_of(article)
+
+    def test_what_is_left_is_told_in_studies_to_whoever_may_read_spending(
+        self, past: World, people: dict[str, Person]
+    ) -> None:
+        permits, units = 1, past.account().posted
+        assert (
+            f"Can still buy {'not one' if past.account().remaining * permits < units else 'one'} more study"
+            in text_of(people["olga"].get("/admin/populations/town").text)
+        )
+        assert "Can still buy" not in text_of(people["ada"].get("/admin/populations/town").text)
 
     def test_an_account_s_entry_s_and_permit_s_are_those_of_the_interface(
         self, past: World, people: dict[str, Person]
@@ -556,9 +574,8 @@ class TestNumbers:
             rows = re.findall(r"<tr><th scope=\"row\">.*?</tr>", page, re.DOTALL)
             assert len(rows) == len(told) > 0
             for row, one in zip(rows, told, strict=True):
-                numbers = re.findall(r'<span class="number">(.*?)</span>', row)
-                shown = [text_of(number) for number in numbers]
-                assert [number for number in shown if number != repr(one["spent"]["delta"])] == stated(one["spent"])
+                shown = [text_of(cell).strip() for cell in re.findall(r"<td[^>]*>(.*?)</td>", row)]
+                assert shown[-2:] == [str(one["charges"]), f"{write_brief(one['spent']['epsilon'])} δ 1e-06"]
             csv = olga.get("/admin/spending.csv?" + "&".join(f"by={group}" for group in groups))
             found = list_spent(past.curator.database, [By(group) for group in groups])
             assert csv.text == write_csv(found, [By(group) for group in groups])

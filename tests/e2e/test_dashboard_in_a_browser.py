@@ -134,6 +134,8 @@ def test_every_page_fits_its_screen(browser: Any, past: World, address: str, wid
         for page in pages_of(past):
             tab.open(page)
             assert tab.page.evaluate("document.documentElement.scrollWidth") <= width, page
+            wide = "all => all.filter(a => a.scrollWidth > a.clientWidth + 1).map(a => a.outerHTML.slice(0, 200))"
+            assert width > 400 or tab.page.eval_on_selector_all(".scroll", wide) == [], page
             small = tab.page.eval_on_selector_all(
                 "nav a, button, .button, select",
                 "all => all.filter(a => a.offsetParent && a.getBoundingClientRect().height < 24).map(a => a.outerHTML)",

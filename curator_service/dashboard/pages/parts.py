@@ -1,5 +1,6 @@
 """Parts that several pages share: prices of a form, and the parts of a budget that permits have."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from curator_service.ledger.response_models import AmountModel
 from curator_service.permits.repository import Permit
 from curator_service.permits.service import PermitService
 
+_DECIMAL_COMMA, _THOUSANDS = re.compile(r"[0-9]*,[0-9]+(e-?[0-9]+)?"), re.compile(r"[1-9][0-9]{0,2},[0-9]{3}")
 NOTIONS = {"epsilon": "ε and δ", "mu": "µ", "rho": "ρ", "pure": "ε alone"}
 """In which a form states a price."""
 
@@ -47,9 +49,13 @@ def read_price(context: PageContext) -> dict[str, Any] | None:
 
 
 def read_number(text: str, kind: Callable[[str], float]) -> float | str:
-    """Return a number that a form states; any other text as it is, for the model says what is wrong with it."""
+    """Return a number that a form states; any other text as it is, for the model says what is wrong with it.
+
+    A fraction may have a decimal comma, unless the comma could stand for thousands, as in 1,000.
+    """
+    is_fraction = kind is float and _DECIMAL_COMMA.fullmatch(text) and not _THOUSANDS.fullmatch(text)
     try:
-        return kind(text)
+        return kind(text.replace(",", ".") if is_fraction else text)
     except ValueError:
         return text
 

@@ -12,6 +12,7 @@ from curator_service.dashboard import charts, repository
 from curator_service.dashboard.page import PageContext, add_form, list_faults, page
 from curator_service.dashboard.pages.parts import list_parts, read_price
 from curator_service.dashboard.precision import ROWS, expected_lengths
+from curator_service.dashboard.rendering import write_brief
 from curator_service.datasets.service import DatasetService
 from curator_service.identity.policy import Action, Objects
 from curator_service.kit.names import NAME
@@ -37,11 +38,17 @@ class Account:
     budget : AccountModel
     bar, chart : Markup
         Figures; of what was left month by month only where spending may be read.
+    since : str
+        The chart's first month.
+    outlook : str
+        What is left, in studies; empty where spending may not be read, and before the first one.
     """
 
     budget: AccountModel
     bar: Markup
     chart: Markup
+    since: str
+    outlook: str
 
 
 @router.get("")
@@ -160,14 +167,28 @@ def make_account(context: PageContext, population: Population) -> Account:
     """Return what is shown of an account."""
     described = f"{100 * share_of(population):.1f} % of the limit is spent or held"
     drawn = charts.bar(population.limit, population.posted, population.pending, population.highest_limit, described)
-    chart = draw_left(context, population) if context.may(Action.READ_SPENDING) else Markup("")
-    return Account(AccountModel.of(population), drawn, chart)
-
-
-def draw_left(context: PageContext, population: Population) -> Markup:
-    """Draw what was left of a limit month by month, from when the account was opened until now."""
+    budget = AccountModel.of(population)
+    if not context.may(Action.READ_SPENDING):
+        return Account(budget, drawn, Markup(""), "", "")
     with context.services.database.read() as connection:
         charged = dict(repository.list_months(connection, population.name))
+        studies, units = repository.sum_studies(connection, population.name)
+    chart, since = draw_left(context, population, charged)
+    return Account(budget, drawn, chart, since, describe_outlook(population, studies, units))
+
+
+def describe_outlook(population: Population, studies: int, units: int) -> str:
+    """Say what is left in studies of the average size so far; a study is what was charged under one permit."""
+    if not studies:
+        return ""
+    count = max(population.remaining, 0) * studies // units
+    what = "not one more study" if not count else "one more study" if count == 1 else f"{count:,} more studies"
+    average = write_brief(population.view(units // studies).epsilon, "over 1000")
+    return f"Can still buy {what} of the average size so far (ε = {average})."
+
+
+def draw_left(context: PageContext, population: Population, charged: dict[str, int]) -> tuple[Markup, str]:
+    """Draw what was left of a limit month by month, from when the account was opened until now; say from when."""
     now = context.services.identity.now().strftime("%Y-%m")
     months = months_between(min([population.created_at[:7], *charged]), max([now, *charged]))
     # What a reconciliation wrote off is of no month: it is missing from the beginning.
@@ -177,7 +198,7 @@ def draw_left(context: PageContext, population: Population) -> Markup:
         left -= charged.get(month, 0)
         points.append(left / population.limit)
     described = f"What was left by month, {months[0]} to {months[-1]}: now {100 * points[-1]:.1f} % of the limit"
-    return charts.line(points, described)
+    return charts.line(points, described), months[0]
 
 
 def months_between(first: str, last: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +20,8 @@ from bench.simulation import Hospital, Truth
 from curator_service.dashboard import charts
 from curator_service.dashboard.browser import Browser
 from curator_service.dashboard.glossary import Words, glossary
+from curator_service.dashboard.pages.parts import read_number
+from curator_service.dashboard.pages.populations import describe_outlook
 from curator_service.dashboard.precision import expected_lengths
 from curator_service.dashboard.rendering import assets, environment, write_number
 from curator_service.dashboard.sessions import form_token, matches
@@ -34,6 +37,44 @@ def account(accountant: Accountant, limit: Price, adjacency: Adjacency = Adjacen
     units = accountant.units_of(limit)
     delta = 0.0 if accountant is PURE else 1e-6
     return Population("x", adjacency, accountant, delta, units, units, 0, 0, 1, "", "2026-01-01T00:00:00Z", 1, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "read"),
+    [
+        ("0.5", float, 0.5),
+        ("0,5", float, 0.5),
+        (",25", float, 0.25),
+        ("1,5e-6", float, 1.5e-6),
+        ("0,125", float, 0.125),
+        ("1,25", float, 1.25),
+        ("1,000", float, "1,000"),  # one, or a thousand?
+        ("1.000,5", float, "1.000,5"),
+        ("1,0,0", float, "1,0,0"),
+        ("1,5", int, "1,5"),
+        ("", float, ""),
+    ],
+)
+def test_a_fraction_may_have_a_comma_that_cannot_be_one_of_thousands(text: str, kind: Any, read: float | str) -> None:
+    assert read_number(text, kind) == read
+
+
+@pytest.mark.parametrize(
+    ("studies", "share_spent", "said"),
+    [
+        (0, 0.0, ""),
+        (2, 0.5, "2 more studies"),
+        (3, 0.75, "one more study"),
+        (1, 0.6, "not one more study"),
+        (1, 1.0, "not"),
+    ],
+)
+def test_what_is_left_is_told_in_studies_of_the_size_so_far(studies: int, share_spent: float, said: str) -> None:
+    whole = account(GDP, Price(epsilon=1.0, delta=1e-6))
+    spent = int(share_spent * whole.limit)
+    told = describe_outlook(replace(whole, posted=spent), studies, spent)
+    assert told.startswith(f"Can still buy {said}" if said else "")
+    assert bool(told) == bool(said)
 
 
 class TestFigures:
