@@ -55,16 +55,16 @@ def write_number(value: float | str | None, absent: str = "–") -> Markup:
     return Markup('<span class="number">{}<small>{}</small></span>').format(head, tail)
 
 
-def write_brief(value: float | None, absent: str = "–") -> str:
-    """Return a number to two digits; each page has all of them elsewhere.
+def write_brief(value: float | str | None, absent: str = "–") -> str:
+    """Return a number to two digits, of which all are elsewhere; a text as it is.
 
     Examples
     --------
     >>> [write_brief(value) for value in (0.685016392, 1.0, 0.00054, 12.3, 1234.5)]
     ['0.69', '1', '0.00054', '12', '1,200']
     """
-    if value is None:
-        return absent
+    if value is None or isinstance(value, str):
+        return absent if value is None else make_visible(value)
     rounded = float(f"{value:.2g}")
     return f"{rounded:,.0f}" if abs(rounded) >= 10 else f"{rounded:g}"
 
