@@ -1168,6 +1168,44 @@ class CuratorClient:
         name = proposal.id if isinstance(proposal, Proposal) else proposal
         return Proposal.read(self._session.ask("GET", f"/v1/proposals/{path_segment(name)}").body)
 
+    def answer(self, proposal: Proposal | str, text: str) -> Proposal:
+        """Answer what was asked about a proposal of the caller that waits, or add something to it.
+
+        The curator keeps it for ever, with the caller's name. An answer that was lost is given once: asked again, this
+        is the same message.
+
+        Parameters
+        ----------
+        proposal : Proposal or str
+            Proposal, or its id.
+        text : str
+            At most 500 characters, without a word about patients.
+
+        Returns
+        -------
+        Proposal
+            With `messages`.
+
+        Raises
+        ------
+        ProposalDecidedError
+            If it waits no more.
+        NotFoundError
+            If it is none of the caller's.
+
+        Examples
+        --------
+        >>> from analyst_client.tutorial import recorded_client
+        >>> client = recorded_client("methods")
+        >>> proposal = client.proposals()[0]
+        >>> client.answer(proposal, "Two models of three years, as in the protocol").messages[-1].by
+        'anna'
+        """
+        name = proposal.id if isinstance(proposal, Proposal) else proposal
+        content, path, key = as_json({"text": text}), f"/v1/proposals/{path_segment(name)}/messages", choose_key(None)
+        answer = self._transport.request("POST", path, content=content, idempotency_key=key, charges=False)
+        return Proposal.read(Fields(parse_json(read_text(answer))))
+
     def withdraw(self, proposal: Proposal | str, reason: str = "") -> Proposal:
         """Take back what this token's holder has asked for, while nobody has decided it.
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from curator_service.approvals.entries import ProposalExpired, ProposalRejected, ProposalWithdrawn, Proposed
+from curator_service.approvals.entries import Discussed, ProposalExpired, ProposalRejected, ProposalWithdrawn, Proposed
 from curator_service.entries.amounts import Charge, Derive, PartModel, Reserve, Void
 from curator_service.entries.base import Entry, Event
 from curator_service.entries.recovery import Reconcile
@@ -87,6 +87,7 @@ _EXAMPLES: list[Event] = [
     ),
     TokenRevoked(**BY, token="0" * 16, holder="ada"),
     Proposed(**BY, proposal=PROPOSAL, about="rows", of_population="town", reason="so"),
+    Discussed(**BY, proposal=PROPOSAL, message="msg_" + "0" * 24, asked_by=PRINCIPAL, text="why?"),
     ProposalRejected(**BY, **CLOSED),
     ProposalWithdrawn(**BY, **CLOSED),
     ProposalExpired(**BY, **CLOSED),

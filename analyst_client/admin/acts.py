@@ -266,6 +266,27 @@ class Acts(Sender):
         """List principals and their roles."""
         return self._list("Principals", "/v1/admin/principals", "principals", Person.read)
 
+    def answer_about_proposal(self, proposal_id: Named, text: str, *, idempotency_key: str | None = None) -> Proposal:
+        """Answer what was asked about a proposal of your own that waits, or add something to it.
+
+        Parameters
+        ----------
+        proposal_id : Named
+            A proposal's id.
+        text : str
+            A question or an answer. The register keeps it: no word about patients.
+        idempotency_key : str | None
+            The same for each retry of one request; a new random one if none is given.
+
+        Returns
+        -------
+        Proposal
+            A proposal with names, with what it would change, and what was said about it.
+        """
+        return Proposal.read(
+            self._post(f"/v1/proposals/{segment(proposal_id)}/messages", {"text": text}, choose_key(idempotency_key))
+        )
+
     def approve_proposal(self, proposal_id: Named, *, reason: str = "") -> Proposal:
         """Approve another person's proposal: a permit, a limit, a population, or rows like those of another one.
 
@@ -283,6 +304,29 @@ class Acts(Sender):
             in units.
         """
         return Proposal.read(self._post(f"/v1/admin/proposals/{segment(proposal_id)}/approve", {"reason": reason}))
+
+    def ask_about_proposal(self, proposal_id: Named, text: str, *, idempotency_key: str | None = None) -> Proposal:
+        """Ask something about a proposal that waits; whoever made it reads it, and may answer.
+
+        Parameters
+        ----------
+        proposal_id : Named
+            A proposal's id.
+        text : str
+            A question or an answer. The register keeps it: no word about patients.
+        idempotency_key : str | None
+            The same for each retry of one request; a new random one if none is given.
+
+        Returns
+        -------
+        Proposal
+            A proposal with names, with what it would change, and what was said about it.
+        """
+        return Proposal.read(
+            self._post(
+                f"/v1/admin/proposals/{segment(proposal_id)}/messages", {"text": text}, choose_key(idempotency_key)
+            )
+        )
 
     def list_proposals(self) -> Listing[Proposal]:
         """List proposals and decisions, the newest first."""
@@ -321,7 +365,7 @@ class Acts(Sender):
         Returns
         -------
         Proposal
-            A proposal with names, and with what it would change.
+            A proposal with names, with what it would change, and what was said about it.
         """
         return Proposal.read(self._get(f"/v1/admin/proposals/{segment(proposal_id)}"))
 
@@ -336,7 +380,7 @@ class Acts(Sender):
         Returns
         -------
         Proposal
-            A proposal with names, and with what it would change.
+            A proposal with names, with what it would change, and what was said about it.
         """
         return Proposal.read(self._get(f"/v1/proposals/{segment(proposal_id)}"))
 
@@ -509,9 +553,11 @@ COMMANDS: Mapping[str, Command] = {
     "populations list": Command("list_populations", ()),
     "populations propose": Command("propose_population", ("name",), options={"delta": "--view-delta"}),
     "principals list": Command("list_principals", ()),
+    "proposals answer": Command("answer_about_proposal", ("proposal_id",)),
     "proposals approve": Command(
         "approve_proposal", ("proposal_id",), consequence="An approved proposal holds at once, and the ledger names you"
     ),
+    "proposals ask-back": Command("ask_about_proposal", ("proposal_id",)),
     "proposals list": Command("list_proposals", ()),
     "proposals own": Command("list_own_proposals", ()),
     "proposals reject": Command("reject_proposal", ("proposal_id",)),

@@ -87,6 +87,21 @@ def _read_amounts(fields: Fields, name: str) -> dict[str, Amount]:
     return {} if within is None else {part: Amount.read(within.object(part)) for part in AMOUNTS}
 
 
+@dataclass(frozen=True)
+class Message(Readable):
+    """What somebody asked or answered about a proposal.
+
+    Attributes
+    ----------
+    by, at, text : str
+        A name, a moment and the words.
+    """
+
+    by: str
+    at: str
+    text: str
+
+
 @dataclass(frozen=True, repr=False)
 class Proposal(Displayable, Readable):
     """A wish that somebody else decides about.
@@ -115,6 +130,8 @@ class Proposal(Displayable, Readable):
         Of an open change of a permit its terms as they are now; None in a list.
     amounts : dict of str to Amount
         Of a limit what it was (``"from"``), what is asked (``"to"``) and what is ``"spent_and_held"``; empty in a list.
+    messages : tuple of Message
+        What was asked and answered about it; empty in a list. `CuratorClient.answer` adds one.
 
     Examples
     --------
@@ -139,6 +156,7 @@ class Proposal(Displayable, Readable):
     decider: str | None = None
     before: Mapping[str, Any] | None = None
     amounts: Annotated[Mapping[str, Amount], _read_amounts] = field(default_factory=dict)
+    messages: tuple[Message, ...] = ()
 
     def __repr__(self) -> str:
         """Show what it is about, and how it stands."""
@@ -171,6 +189,7 @@ class Proposal(Displayable, Readable):
             stated.append((name.replace("_", " "), shown if changed else untrusted(then)))
         if self.amounts:
             stated.append(("spent and held", _write_amount(self.amounts["spent_and_held"])))
+        stated += [(join(untrusted(one.by), one.at, by=", "), untrusted(one.text)) for one in self.messages]
         return (facts(join("Proposal ", code(self.id)), [(name, text) for name, text in stated if _is_said(text)]),)
 
 

@@ -18,6 +18,9 @@ from curator_service.privacy.adjacency import Adjacency
 acts = Acts("ledger")
 ProposalId = Annotated[str, Field(description="A proposal's id.")]
 Why = Annotated[Reason, Field(description="Why, for the ledger.")]
+Message = Annotated[
+    Reason, Field(description="A question or an answer. The register keeps it: no word about patients.")
+]
 Comment = Annotated[Line, Field(description="Why, for the person who proposed it.")]
 
 
@@ -111,6 +114,34 @@ def withdraw_proposal(
 ) -> ProposalAnswer:
     """Take back a proposal of your own, before anybody has decided it."""
     return ProposalAnswer.of(context.get(ApprovalService).withdraw(proposal_id, context.principal, reason))
+
+
+@acts.route(
+    Action.SET_LIMIT,
+    "POST /v1/admin/proposals/{proposal_id}/messages",
+    "proposals ask-back",
+    host=Host.HOLDER,
+    key=RetryKey.OPTIONAL,
+    example={"text": "Why does a half of it not do?"},
+)
+def ask_about_proposal(context: RequestContext, proposal_id: ProposalId, text: Message) -> ProposalDetailAnswer:
+    """Ask something about a proposal that waits; whoever made it reads it, and may answer."""
+    approvals = context.get(ApprovalService)
+    return _show(context, approvals.say(proposal_id, text, context.principal, key=context.retry_key))
+
+
+@acts.route(
+    Action.DISCUSS,
+    "POST /v1/proposals/{proposal_id}/messages",
+    "proposals answer",
+    host=Host.HOLDER,
+    key=RetryKey.OPTIONAL,
+    example={"text": "The intervals would be twice as long."},
+)
+def answer_about_proposal(context: RequestContext, proposal_id: ProposalId, text: Message) -> ProposalDetailAnswer:
+    """Answer what was asked about a proposal of your own that waits, or add something to it."""
+    approvals, by = context.get(ApprovalService), context.principal
+    return _show(context, approvals.say(proposal_id, text, by, of=by.id, key=context.retry_key))
 
 
 @acts.route(

@@ -29,6 +29,18 @@ class Proposed(Act):
     terms_digest: Annotated[Digest | Absent, Field(description="SHA-256 of the terms, as they are stored")] = left_out()
 
 
+class Discussed(Act):
+    """Somebody asked or answered something about a proposal that waits."""
+
+    kind = "proposal-discussed"
+    meaning = "something was asked or answered about a proposal"
+
+    proposal: ProposalId
+    message: Annotated[str, Field(pattern=r"^msg_[0-9a-f]{24}$")]
+    asked_by: PrincipalId
+    text: str
+
+
 class Closed(Act):
     """Members of the entry for a proposal that was not approved."""
 

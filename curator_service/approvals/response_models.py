@@ -76,8 +76,16 @@ class LimitChange(Answer):
     spent_and_held: AmountModel
 
 
+class MessageAnswer(Answer):
+    """What somebody asked or answered about a proposal, as the register has it."""
+
+    by: Annotated[str, Field(description="A name")]
+    at: Moment
+    text: str
+
+
 class ProposalDetailAnswer(ProposalAnswer):
-    """A proposal with names, and with what it would change."""
+    """A proposal with names, with what it would change, and what was said about it."""
 
     proposer: str
     decider: str | None
@@ -85,6 +93,7 @@ class ProposalDetailAnswer(ProposalAnswer):
         PermitTerms | Absent, Field(description="Of an open change, the permit's terms as they are now")
     ] = left_out()
     amounts: LimitChange | Absent = left_out()
+    messages: Annotated[list[MessageAnswer], Field(description="The first one first")]
 
 
 class ProposalsAnswer(Answer):

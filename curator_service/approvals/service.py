@@ -14,7 +14,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from curator_service.approvals import repository as proposals
-from curator_service.approvals.entries import Closed, ProposalExpired, ProposalRejected, ProposalWithdrawn, Proposed
+from curator_service.approvals.entries import (
+    Closed,
+    Discussed,
+    ProposalExpired,
+    ProposalRejected,
+    ProposalWithdrawn,
+    Proposed,
+)
 from curator_service.approvals.problems import (
     Conflict,
     LimitConflict,
@@ -38,7 +45,7 @@ from curator_service.approvals.repository import (
     Proposal,
     State,
 )
-from curator_service.approvals.response_models import LimitChange, ProposalAnswer, ProposalDetailAnswer
+from curator_service.approvals.response_models import LimitChange, MessageAnswer, ProposalAnswer, ProposalDetailAnswer
 from curator_service.approvals.terms import PermitTerms, PopulationTerms
 from curator_service.entries.base import REGISTER, Decision
 from curator_service.entries.rows import Confirmation
@@ -72,6 +79,8 @@ OPEN_MAX = 20
 """How many proposals of one person may wait: nobody hides those of others behind his own."""
 MADE_PER_DAY_MAX = 50
 """How many somebody may make within 24 hours: each is an entry of the register, for ever."""
+MESSAGES_MAX = 20
+"""How many messages one proposal may have: each is an entry of the register, for ever."""
 DAYS_OPEN = 90
 """For how long a proposal waits."""
 _CLOSED: dict[str, type[Closed]] = {
@@ -260,6 +269,53 @@ class ApprovalService:
             )
         if proposals.count_since(connection, principal_id, since) >= MADE_PER_DAY_MAX:
             raise TooManyProposals(f"You have made {MADE_PER_DAY_MAX} proposals within 24 hours: ask on later.")
+
+    # --- Asking back
+
+    def say(
+        self, proposal_id: str, text: str, by: Principal, *, of: str | None = None, key: str | None = None
+    ) -> Proposal:
+        """Ask or answer something about a proposal that waits: the register keeps it, with who said it and when.
+
+        Parameters
+        ----------
+        of : str, optional
+            Id of the principal who must have made it.
+
+        Raises
+        ------
+        NotFound, RequestInvalid, IdempotencyKeyReused, ProposalDecided, ProposalUnattested, LedgerUnverified
+        """
+        self.ledger.guard.check_open()
+        proposal, message = self.get_proposal(proposal_id, of=of), make_id(by, key, "msg_")
+        with self.ledger.unit() as ledger:
+            repository.lock(ledger.connection, REGISTER)  # whoever writes beside this one waits
+            said = _list_said(ledger.connection, ledger.trust.holds, proposal.id)
+            known = next((one for one in said if one.message == message), None)
+            if known is not None and known.text != text:
+                raise key_reused()
+            receipts = [] if known is not None else self._write_message(ledger, proposal, message, text, by, len(said))
+        self._anchor(receipts)
+        return proposal
+
+    def _write_message(
+        self, ledger: Ledger, proposal: Proposal, message: str, text: str, by: Principal, count: int
+    ) -> list[Receipt]:
+        stored = proposals.find_proposal(ledger.connection, proposal.id)
+        if stored is None or self._as_seen(stored).state != OPEN:
+            raise ProposalDecided("The proposal waits no more, so nothing is asked or answered about it.")
+        _check_asked(ledger, stored)
+        if count >= MESSAGES_MAX:
+            raise RequestInvalid.at("/text", f"there are {MESSAGES_MAX} messages already: decide it, or ask anew")
+        said = Discussed(
+            actor=by.id,
+            time=timestamp(self.now()),
+            proposal=stored.id,
+            message=message,
+            asked_by=stored.proposed_by,
+            text=text,
+        )
+        return ledger.act(said)
 
     # --- Deciding
 
@@ -451,13 +507,25 @@ class ApprovalService:
                 find_principal_by_id(connection, one or "") for one in (proposal.proposed_by, proposal.decided_by)
             )
             account = find_population(connection, proposal.population) if proposal.scope == ACCOUNT else None
+            messages = self._list_messages(connection, proposal)
         return ProposalDetailAnswer.model_construct(
             **dict(ProposalAnswer.of(proposal)),
             proposer="" if by is None else by.name,
             decider=None if decider is None else decider.name,
             before=self.find_terms_before(proposal, reader),
             amounts=None if account is None else _compare(account, proposal),
+            messages=messages,
         )
+
+    def _list_messages(self, connection: Connection, proposal: Proposal) -> list[MessageAnswer]:
+        """Return what was said about a proposal, as the register says it; nothing where keys cannot be read."""
+        try:
+            said = _list_said(connection, self.ledger.guard.trust.holds, proposal.id)
+        except SigningError:
+            return []
+        authors = {one.actor: find_principal_by_id(connection, one.actor) for one in said}
+        names = {actor: actor if author is None else author.name for actor, author in authors.items()}
+        return [MessageAnswer.model_construct(by=names[one.actor], at=one.time, text=one.text) for one in said]
 
     def find_terms_before(self, proposal: Proposal, reader: Principal) -> PermitTerms | None:
         """Return the terms that hold now where a proposal that waits would change some that whoever reads may see."""
@@ -662,6 +730,12 @@ def _list_acts(connection: Connection, holds: Holds, ids: Sequence[str]) -> dict
         for act in list_attested(connection, REGISTER, kind, holds, about=("proposal", found)):
             found[act.said.proposal].append(act.said)
     return found
+
+
+def _list_said(connection: Connection, holds: Holds, proposal_id: str) -> list[Discussed]:
+    """Return what was asked and answered about a proposal, the first first."""
+    about = ("proposal", [proposal_id])
+    return [one.said for one in list_attested(connection, REGISTER, Discussed, holds, about=about)]
 
 
 def _is_said(proposal: Proposal, acts: Sequence[Proposed | Closed]) -> bool:

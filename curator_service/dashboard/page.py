@@ -37,6 +37,7 @@ DONE = {
     "done": "Done.",
     "asked": "Asked. Another privacy officer decides.",
     "restricted": "Done. It only restricts, so it holds from now on.",
+    "said": "Said. It stands below, and whoever asks for this reads it there and by the library.",
     "closed": "Closed. It answers no more questions.",
     "survey-closed": "Closed. It takes no more reports.",
     "ended": "Ended. Nothing is charged under this permit any more.",

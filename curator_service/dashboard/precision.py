@@ -53,9 +53,15 @@ class Lengths:
     plain: float
 
 
-def expected_lengths(population: Population, rows: Sequence[int] = ROWS) -> list[Lengths]:
-    """Return what the rest of a budget could tell; nothing where it is too little, or too much, for one release."""
-    left = population.view_left(population.remaining)
+def expected_lengths(population: Population, rows: Sequence[int] = ROWS, *, units: int | None = None) -> list[Lengths]:
+    """Return what a part of a budget could tell; nothing where it is too little, or too much, for one release.
+
+    Parameters
+    ----------
+    units : int, optional
+        All that is left, if not given.
+    """
+    left = population.view_left(population.remaining if units is None else units)
     price = getattr(left, population.accountant.notion)
     sigma = None if not price else _sigma(population.accountant, population.adjacency, price)
     return [] if sigma is None else [_lengths(n, sigma) for n in rows]

@@ -35,6 +35,7 @@ class Action(StrEnum):
     READ_PROPOSALS = "read proposals"
     READ_OWN_PROPOSALS = "read one's own proposals"
     WITHDRAW = "take one's own proposal back"
+    DISCUSS = "write about one's own proposal"
     ASK_PERMIT = "ask for a permit"
     READ_PERMIT = "read permit"
     END_PERMIT = "end permit"
@@ -102,6 +103,7 @@ POLICY: dict[Action, dict[Role, Objects]] = {
     Action.READ_PROPOSALS: {Role.PRIVACY_OFFICER: Objects.ALL, Role.AUDITOR: Objects.ALL},
     Action.READ_OWN_PROPOSALS: dict.fromkeys(ASKING, Objects.GRANTED),
     Action.WITHDRAW: dict.fromkeys(ASKING, Objects.GRANTED),
+    Action.DISCUSS: dict.fromkeys(ASKING, Objects.GRANTED),
     Action.ASK_PERMIT: {Role.ANALYST: Objects.GRANTED, Role.STEWARD: Objects.ALL, Role.PRIVACY_OFFICER: Objects.ALL},
     Action.READ_PERMIT: {Role.ANALYST: Objects.GRANTED} | dict.fromkeys(INSPECTING, Objects.ALL),
     Action.END_PERMIT: {Role.PRIVACY_OFFICER: Objects.ALL},

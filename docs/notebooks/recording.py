@@ -303,6 +303,7 @@ def ask_of_curator(client: CuratorClient) -> None:
     )
     client.proposals()
     client.proposal(proposal)
+    client.answer(proposal, "Two models of three years, as in the protocol")
     client.withdraw(proposal, "The study was put off")
     with suppress(ConflictError):
         client.withdraw(proposal)

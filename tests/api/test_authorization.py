@@ -121,6 +121,9 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("POST", "/v1/proposals/{proposal_id}/withdraw"): Route(
         A.WITHDRAW, "proposal of one's own", {"reason": "no more"}, besides={"decided": 409}
     ),
+    ("POST", "/v1/proposals/{proposal_id}/messages"): Route(
+        A.DISCUSS, "proposal of one's own", {"text": "as before"}, besides={"decided": 409}
+    ),
     ("GET", "/v1/me"): Route(A.READ_SELF),
     ("POST", "/v1/me/token/rotate"): Route(A.ROTATE, sent={"grace_s": -1}, status=422),  # it would be over
     ("GET", "/v1/admin/populations"): Route(A.READ_POPULATIONS),
@@ -130,6 +133,9 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("GET", "/v1/admin/proposals/{proposal_id}"): Route(A.READ_PROPOSALS, "proposal"),
     ("POST", "/v1/admin/proposals/{proposal_id}/approve"): Route(
         A.SET_LIMIT, "proposal", {"reason": "yes"}, besides={"own": 403, "decided": 409}
+    ),
+    ("POST", "/v1/admin/proposals/{proposal_id}/messages"): Route(
+        A.SET_LIMIT, "proposal", {"text": "why?"}, besides={"decided": 409}
     ),
     ("POST", "/v1/admin/proposals/{proposal_id}/reject"): Route(
         A.SET_LIMIT, "proposal", {"reason": "no"}, besides={"decided": 409}
@@ -163,10 +169,23 @@ PAGES: dict[tuple[str, str], Route] = {
     ("GET", "/admin/proposals"): Route(A.READ_PROPOSALS),
     ("GET", "/admin/proposals/population"): Route(A.SET_LIMIT),
     ("POST", "/admin/proposals/population"): Route(A.SET_LIMIT, sent={"name": "town"}, status=422),
-    ("POST", "/admin/proposals/{proposal_id}/approve"): Route(
-        A.SET_LIMIT, "proposal", {}, 303, {"own": 403, "decided": 409}
+    ("GET", "/admin/proposals/{proposal_id}"): Route(A.READ_PROPOSALS, "proposal"),
+    ("GET", "/admin/asked/{proposal_id}"): Route(A.READ_OWN_PROPOSALS, "proposal of one's own"),
+    ("POST", "/admin/proposals/{proposal_id}/messages"): Route(
+        A.SET_LIMIT, "proposal", {"text": "why?"}, 303, {"decided": 409}
     ),
-    ("POST", "/admin/proposals/{proposal_id}/reject"): Route(A.SET_LIMIT, "proposal", {}, 303, {"decided": 409}),
+    ("POST", "/admin/asked/{proposal_id}/messages"): Route(
+        A.DISCUSS, "proposal of one's own", {"text": "so"}, 303, {"decided": 409}
+    ),
+    ("POST", "/admin/proposals/{proposal_id}/confirm"): Route(
+        A.SET_LIMIT, "proposal", {"outcome": "reject", "reason": "no"}, besides={"decided": 409}
+    ),
+    ("POST", "/admin/proposals/{proposal_id}/approve"): Route(
+        A.SET_LIMIT, "proposal", {"reason": "yes"}, 303, {"own": 403, "decided": 409}
+    ),
+    ("POST", "/admin/proposals/{proposal_id}/reject"): Route(
+        A.SET_LIMIT, "proposal", {"reason": "no"}, 303, {"decided": 409}
+    ),
     ("POST", "/admin/proposals/{proposal_id}/withdraw"): Route(
         A.WITHDRAW, "proposal of one's own", {}, 303, {"decided": 409}
     ),
@@ -263,7 +282,7 @@ class Place:
             return person.get(address)
         if caller not in self.forms:
             self.forms[caller] = token_of(person.get("/admin"))
-        shown = re.fullmatch(r"/admin/proposals/(prp_\w+)/approve", address)
+        shown = re.fullmatch(r"/admin/proposals/(prp_\w+)/(?:confirm|approve|reject)", address)
         found = [one for one in self.guarded.world.curator.approvals.list_proposals() if shown and one.id == shown[1]]
         seen = {"seen": found[0].digest} if found else {}  # as the page has it
         return person.post(address, {"form_token": self.forms[caller], **route.sent, **seen})
@@ -452,7 +471,7 @@ PUBLISHED = {
     "read the ledger, its checkpoints and the seal": {A.READ_LEDGER},
     "ask for a permit, or a change of one": {A.ASK_PERMIT},
     "read permits": {A.READ_PERMIT},
-    "read and withdraw one's own proposals": {A.READ_OWN_PROPOSALS, A.WITHDRAW},
+    "read and withdraw one's own proposals, answer questions about them": {A.READ_OWN_PROPOSALS, A.WITHDRAW, A.DISCUSS},
     "read everybody's proposals": {A.READ_PROPOSALS},
     "end permits; set limits; decide proposals": {A.END_PERMIT, A.SET_LIMIT},
     "read who spent what": {A.READ_SPENDING},

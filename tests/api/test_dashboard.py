@@ -15,15 +15,21 @@ from dashboard_worlds import MARKUP, ORIGIN, PEOPLE, Person, furnished_world, se
 from starlette.routing import Route
 from support import World, ZeroNoise, body, open_world
 
+from curator_service.approvals.entries import Discussed
 from curator_service.backup import write_backup
 from curator_service.dashboard.browser import own_address
 from curator_service.dashboard.pages.populations import months_between
+from curator_service.dashboard.precision import expected_lengths
 from curator_service.dashboard.rendering import write_brief, write_percent
 from curator_service.dashboard.repository import list_entries_that_say
 from curator_service.dashboard.sessions import form_token
+from curator_service.entries.base import REGISTER
 from curator_service.identity.policy import POLICY, Role
+from curator_service.ledger.chain.attestation import list_attested
 from curator_service.ledger.response_models import AmountModel
 from curator_service.permits.spending import By, list_spent, write_csv
+from curator_service.privacy.accountant import Price
+from curator_service.privacy.guessing import best_guess, percent_up
 
 COOKIE = "__Host-curator-session"
 POLICY_TEXT = (
@@ -48,10 +54,17 @@ def people(past: World) -> dict[str, Person]:
 
 @pytest.fixture
 def officers(world: World) -> World:
-    """Return a world with two privacy officers."""
-    for who in ("olga", "otto"):
+    """Return a world with three privacy officers, and an auditor."""
+    for who in ("olga", "otto", "ruth"):
         world.add_token(who, Role.PRIVACY_OFFICER)
     return world
+
+
+def list_said(world: World, proposal_id: str) -> list[Discussed]:
+    """Return what the register has of a discussion."""
+    holds, about = world.curator.ledger.guard.trust.holds, ("proposal", [proposal_id])
+    with world.curator.database.read() as connection:
+        return [one.said for one in list_attested(connection, REGISTER, Discussed, holds, about=about)]
 
 
 def pages_of(world: World) -> list[str]:
@@ -63,6 +76,7 @@ def pages_of(world: World) -> list[str]:
         "/admin/populations/town/ledger/6", "/admin/populations/town/ledger/37", "/admin/spending",
         "/admin/spending?by=month&by=kind&population=town", "/admin/permits", f"/admin/permits/{permit}",
         "/admin/permits/ask", f"/admin/permits/{permit}/change", "/admin/proposals",
+        *(f"/admin/proposals/{one.id}" for one in world.curator.approvals.list_proposals()),
         "/admin/proposals/population", "/admin/datasets",
         "/admin/datasets/cohort", "/admin/surveys", "/admin/surveys/smoking", "/admin/sessions",
         f"/admin/sessions/{session_of(world)}", "/admin/tokens", "/admin/keys", "/admin/nothing-here",
@@ -388,7 +402,7 @@ class TestForms:
                 fields = {"form_token": token, "notion": "mu", "mu": "0.1", "reason": "x"}
                 assert person.post(address, fields, headers=headers).status_code == 403, address
                 posted += 1
-        assert posted == 14
+        assert posted == 17
         assert [officers.account(name).sequence for name in ("town", "valley")] == before
         assert person.get("/admin").status_code == 200
 
@@ -752,11 +766,19 @@ class TestActs:
         assert olga.submit("/admin/permits/ask", "/admin/permits/ask", **self.TERMS).status_code == 303
         proposal = officers.curator.approvals.list_proposals()[0]
         approve = f"/admin/proposals/{proposal.id}/approve"
-        assert f'formaction="{approve}"' not in olga.get("/admin/proposals").text
-        refused = olga.submit("/admin/proposals", approve, seen=proposal.digest)
+        shown = f"/admin/proposals/{proposal.id}"
+        assert 'value="approve"' not in olga.get(shown).text
+        refused = olga.submit("/admin/proposals", approve, seen=proposal.digest, reason="mine")
         assert refused.status_code == 403
         assert "ask another privacy officer" in refused.text
-        assert f'formaction="{approve}"' in otto.get("/admin/proposals").text
+        assert 'value="approve"' in otto.get(shown).text
+        silent = otto.submit(shown, approve, seen=proposal.digest)
+        assert (silent.status_code, "state why" in text_of(silent.text)) == (422, True)
+        sure = otto.submit(shown, f"{shown}/confirm", seen=proposal.digest, outcome="approve", reason="a good study")
+        assert sure.status_code == 200
+        assert f'action="{approve}"' in sure.text
+        assert "What is released under it cannot be taken back" in text_of(sure.text)
+        assert officers.curator.approvals.get_proposal(proposal.id).state == "open"
         assert (
             otto.submit("/admin/proposals", approve, reason="sound", seen=proposal.digest)
             .headers["location"]
@@ -794,13 +816,85 @@ class TestActs:
         answer = olga.submit("/admin/populations/town", "/admin/populations/town/limit", **asked)
         assert answer.headers["location"] == "/admin/populations/town?done=asked"
         proposal = officers.curator.approvals.list_proposals()[0]
-        otto.submit("/admin/proposals", f"/admin/proposals/{proposal.id}/reject", reason="not yet")
+        shown = f"/admin/proposals/{proposal.id}"
+        otto.submit(shown, f"{shown}/reject", reason="not yet", seen=proposal.digest)
         decided = officers.curator.approvals.get_proposal(proposal.id)
         assert (decided.state, decided.decision) == ("rejected", "not yet")
-        assert "not yet" in otto.get("/admin/proposals").text
-        again = otto.submit("/admin/proposals", f"/admin/proposals/{proposal.id}/approve", seen=proposal.digest)
-        assert again.status_code == 409
-        assert "was rejected before" in text_of(again.text)
+        assert "not yet" not in otto.get("/admin/proposals").text
+        assert "not yet" in otto.get("/admin/proposals?state=rejected").text
+
+    def test_a_decision_of_somebody_else_in_the_meantime_is_shown_and_stays(self, officers: World) -> None:
+        olga, otto, ruth = (Person(officers, who) for who in ("olga", "otto", "ruth"))
+        asked = {"notion": "epsilon", "epsilon": "2", "delta": "1e-6", "reason": "more"}
+        olga.submit("/admin/populations/town", "/admin/populations/town/limit", **asked)
+        proposal = officers.curator.approvals.list_proposals()[0]
+        shown, said = f"/admin/proposals/{proposal.id}", {"seen": proposal.digest, "reason": "it is enough"}
+        assert ruth.submit(shown, f"{shown}/reject", **said | {"reason": "too much"}).status_code == 303
+        for step in ("confirm", "approve", "reject"):
+            late = (
+                otto.submit(shown, f"{shown}/{step}", outcome="approve", **said)
+                if step == "confirm"
+                else otto.submit(shown, f"{shown}/{step}", **said)
+            )
+            assert late.status_code == 409, step
+            told = text_of(late.text)
+            assert "Nothing was done" in told
+            assert "by ruth: too much" in " ".join(told.split())
+        decided = officers.curator.approvals.get_proposal(proposal.id)
+        assert (decided.state, decided.decision) == ("rejected", "too much")
+
+    def test_questions_and_answers_stand_in_the_register_and_are_read_by_both(self, officers: World) -> None:
+        ada, ben, otto, audra = (Person(officers, who) for who in ("ada", "ben", "otto", "audra"))
+        asked = self.TERMS | {"people": "ada"}
+        ada.submit("/admin/permits/ask", "/admin/permits/ask", **asked)
+        proposal = officers.curator.approvals.list_proposals()[0]
+        theirs, own = f"/admin/proposals/{proposal.id}", f"/admin/asked/{proposal.id}"
+        question = otto.submit(theirs, f"{theirs}/messages", text=f"Why so much? {MARKUP}")
+        assert question.headers["location"] == f"{theirs}?done=said"
+        assert f'href="{own}"' in ada.get("/admin/permits").text
+        assert "Why so much?" in text_of(ada.get(own).text)
+        assert MARKUP not in ada.get(own).text
+        assert ada.submit(own, f"{own}/messages", text="Intervals would be twice as long").status_code == 303
+        for person in (otto, audra):
+            assert "Intervals would be twice as long" in text_of(person.get(theirs).text)
+        assert "/messages" not in audra.get(theirs).text
+        assert ben.get(own).status_code == 404
+        assert ben.post(f"{own}/messages", {"form_token": token_of(ben.get("/admin")), "text": "I"}).status_code == 404
+        assert [one.text for one in list_said(officers, proposal.id)][1] == "Intervals would be twice as long"
+        otto.submit(theirs, f"{theirs}/reject", seen=proposal.digest, reason="no")
+        late = ada.submit(own, f"{own}/messages", text="but")
+        assert late.status_code == 409
+        assert "waits no more" in text_of(late.text)
+        assert len(list_said(officers, proposal.id)) == 2
+
+    def test_a_page_says_what_a_permit_takes_tells_and_risks_and_what_its_people_hold(self, officers: World) -> None:
+        ada, otto = Person(officers, "ada"), Person(officers, "otto")
+        ada.submit("/admin/permits/ask", "/admin/permits/ask", **self.TERMS | {"epsilon": "0.5"})
+        proposal = officers.curator.approvals.list_proposals()[0]
+        page = " ".join(text_of(otto.get(f"/admin/proposals/{proposal.id}").text).split())
+        account = officers.account()
+        units = account.accountant.units_of(Price(epsilon=0.5, delta=1e-6))
+        assert f"Of what is left{write_percent(units / account.remaining)}" in page
+        assert f"at most {percent_up(best_guess([(account.accountant, units)]))} of 100 guesses" in page
+        told = expected_lengths(account, (10_000,), units=units)[0]
+        assert f"of a mean {told.mean / told.plain:.1f} times" in page
+        assert "What these people hold already" in page
+        assert "aplaingrantadatown" in page.replace(" ", "")
+
+    def test_the_queue_is_searched_by_state_subject_and_words(self, officers: World) -> None:
+        ada, otto = Person(officers, "ada"), Person(officers, "otto")
+        ada.submit("/admin/permits/ask", "/admin/permits/ask", **self.TERMS)
+        otto.submit(
+            "/admin/populations/town", "/admin/populations/town/limit",
+            notion="epsilon", epsilon="2", delta="1e-6", reason="more",
+        )  # fmt: skip
+        for query, found in (
+            ("", {"permit", ""}), ("about=limits", {""}), ("about=permits", {"permit"}), ("q=kidney", {"permit"}),
+            ("q=otto", {""}), ("state=rejected", set()), ("state=every+state&q=ADA", {"permit"}), ("q=%25", set()),
+        ):  # fmt: skip
+            page = otto.get(f"/admin/proposals?{query}").text
+            ids = set(re.findall(r'data-proposal="(prp_\w+)"', page))
+            assert ids == {one.id for one in officers.curator.approvals.list_proposals() if one.scope in found}, query
 
     def test_whoever_asked_sees_the_decision_and_takes_the_rest_back(self, officers: World) -> None:
         ada, ben, otto, audra = (Person(officers, who) for who in ("ada", "ben", "otto", "audra"))
@@ -811,7 +905,8 @@ class TestActs:
                 "/admin/permits/ask", "/admin/permits/ask", project=project, reason=f"the {project} study", **form
             )
         first, second = sorted(officers.curator.approvals.list_proposals(), key=lambda one: one.reason)
-        otto.submit("/admin/proposals", f"/admin/proposals/{first.id}/reject", reason="no legal basis is named")
+        reject = f"/admin/proposals/{first.id}/reject"
+        otto.submit("/admin/proposals", reject, reason="no legal basis is named", seen=first.digest)
         shown = text_of(ada.get("/admin/permits").text)
         assert "What you have asked for" in shown
         assert "no legal basis is named" in shown
@@ -819,8 +914,9 @@ class TestActs:
         taken = ada.submit("/admin/permits", f"/admin/proposals/{second.id}/withdraw")
         assert taken.headers["location"] == "/admin/permits?done=withdrawn"
         assert officers.curator.approvals.get_proposal(second.id).state == "withdrawn"
-        page = audra.get("/admin/proposals").text  # an auditor looks, and has no form to decide with
+        page = audra.get("/admin/proposals?state=withdrawn").text  # an auditor looks, and has no form to decide with
         assert "the second study" in page
+        assert "/confirm" not in audra.get(f"/admin/proposals/{first.id}").text
         assert "/reject" not in page
 
     def test_a_budget_is_proposed_and_given_by_another(self, officers: World) -> None:
@@ -834,7 +930,8 @@ class TestActs:
         assert olga.submit(form, form, **asked, reason="a cohort").headers["location"] == "/admin/proposals?done=asked"
         assert "Give the population river a budget" in text_of(otto.get("/admin/proposals").text)
         proposal = officers.curator.approvals.list_proposals()[0]
-        otto.submit("/admin/proposals", f"/admin/proposals/{proposal.id}/approve", seen=proposal.digest)
+        approve = f"/admin/proposals/{proposal.id}/approve"
+        otto.submit("/admin/proposals", approve, seen=proposal.digest, reason="a cohort of its own")
         assert officers.account("river").limit == 250_000_000_000
 
     def test_a_limit_below_what_is_spent_is_refused_with_a_reason(self, officers: World) -> None:

@@ -729,7 +729,7 @@ class TestFreshness:
                 assert said in shown
         fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', page))
         assert seen not in text_of(page)
-        assert person.post(form, fields).headers["location"] == "/admin/proposals?done=approved"
+        assert person.post(form, fields).headers["location"] == f"/admin/proposals/{proposal}?done=approved"
         decided = place.world.curator.approvals.get_proposal(proposal)
         assert (decided.state, decided.decision) == ("approved", "it is sound")
 

@@ -200,8 +200,9 @@ class TestRows:
         either.world.add_token("otto", Role.PRIVACY_OFFICER)
         raised = {"limit": {"epsilon": 1.1, "delta": 1e-6}, "reason": "a second study"}
         asked = either.world.api("otto").post("/v1/admin/populations/town/limits", json=raised).json()
-        person, form = stale(either), f"/admin/proposals/{asked['id']}/approve"
-        fields = hidden_in(person.get("/admin/proposals"))
+        shown, said = f"/admin/proposals/{asked['id']}", {"reason": "it is sound"}
+        person, form = stale(either), f"{shown}/approve"
+        fields = hidden_in(person.get(shown)) | said
         address = led(person.post(form, fields))
         before = either.world.account().limit
         either.world.sql(f"UPDATE proposals SET limit_units = limit_units * 2 WHERE id = '{asked['id']}'")
@@ -211,13 +212,13 @@ class TestRows:
         assert (answer.status_code, "is not the proposal that was shown" in text_of(answer.text)) == (409, True)
         assert either.world.account().limit == before
         # Nor is what is shown now approved: the register says what was proposed.
-        fields = hidden_in(person.get("/admin/proposals"))
-        assert person.post(form, {"form_token": fields["form_token"]}).status_code == 409
+        fields = hidden_in(person.get(shown)) | said
+        assert person.post(form, said | {"form_token": fields["form_token"]}).status_code == 409
         answer = person.post(form, fields)
         assert (answer.status_code, "register" in text_of(answer.text)) == (409, True)
         either.world.sql(f"UPDATE proposals SET limit_units = limit_units / 2 WHERE id = '{asked['id']}'")
-        fields = hidden_in(person.get("/admin/proposals"))
-        assert person.post(form, fields).headers["location"] == "/admin/proposals?done=approved"
+        fields = hidden_in(person.get(shown)) | said
+        assert person.post(form, fields).headers["location"] == f"{shown}?done=approved"
 
 
 class TestFreshness:

@@ -51,6 +51,8 @@ TRIED: Mapping[str, tuple[tuple[str, ...], Action]] = {
     "proposals approve": ((PROPOSAL,), Action.SET_LIMIT),
     "proposals reject": ((PROPOSAL, *WHY), Action.SET_LIMIT),
     "proposals withdraw": ((PROPOSAL,), Action.WITHDRAW),
+    "proposals ask-back": ((PROPOSAL, "--text", "why?"), Action.SET_LIMIT),
+    "proposals answer": ((PROPOSAL, "--text", "so"), Action.DISCUSS),
     "permits list": ((), Action.READ_PERMIT),
     "permits show": ((PERMIT,), Action.READ_PERMIT),
     "permits grant": (("not a name", "cohort", *WHY), Action.ASK_PERMIT),

@@ -90,6 +90,7 @@ def pages_of(world: World) -> list[str]:
         "/admin/populations/town/ledger/6", "/admin/spending?by=month&by=analyst", "/admin/permits",
         *(f"/admin/permits/{permit.id}" for permit in permits), f"/admin/permits/{permits[0].id}/change",
         "/admin/permits/ask", "/admin/proposals", "/admin/proposals/population",
+        *(f"/admin/proposals/{one.id}" for one in world.curator.approvals.list_proposals()),
         "/admin/datasets", "/admin/datasets/cohort", "/admin/sessions",
         "/admin/surveys", "/admin/surveys/smoking",
         f"/admin/sessions/{session_of(world)}", "/admin/tokens",
@@ -198,9 +199,16 @@ def test_a_decision_is_taken_on_a_page(browser: Any, changing: World) -> None:
     with serve(changing) as address:
         with opened(browser, address, changing.tokens["root"]) as tab:
             tab.open("/admin/proposals")
-            card = tab.page.locator("article", has_text="Raise the limit of town")
-            card.locator("input[name=reason]").fill("the second study is sound")
-            card.locator("text=Approve").click()
+            tab.page.click("text=Raise the limit of town")
+            tab.page.fill("#text", "Which study is the second?")
+            tab.page.click("#discussion button")
+            assert "Which study is the second?" in tab.page.inner_text("#discussion")
+            tab.page.click("#decision button.main")  # without a reason the browser sends nothing
+            assert tab.page.locator("#decision").count() == 1
+            tab.page.fill("#reason", "the second study is sound")
+            tab.page.click("#decision button.main")
+            assert "the guarantee becomes that of the new limit" in tab.page.inner_text("main")
+            tab.page.click("main form button.main")
             assert "It holds from now on" in tab.page.locator("[role=status]").inner_text()
             assert tab.faults == []
         assert changing.account().limit == changing.account().highest_limit > 10**11

@@ -154,9 +154,10 @@ def test_a_proposal_is_approved_by_whoever_signed_in_again_without_scripts(
     with opened(browser, java_script_enabled=False) as page:
         sign_in(page, address, "olga", path="/admin/proposals")
         page.wait_for_url(f"{address}/admin/proposals")
-        card = page.locator("article", has_text="Raise the limit of town")
-        card.locator("input[name=reason]").fill("the second study is sound")
-        card.locator("text=Approve").click()
+        page.click("text=Raise the limit of town")
+        page.fill("#reason", "the second study is sound")
+        page.click("#decision button.main")
+        page.click("main form button.main")
         assert "Nothing was done yet" in page.inner_text("main")
         take_picture(page, "again")
         page.click("text=Sign in again at login")
@@ -167,7 +168,7 @@ def test_a_proposal_is_approved_by_whoever_signed_in_again_without_scripts(
         assert "the second study is sound" in page.inner_text("main")
         take_picture(page, "confirm")
         page.click("text=Do it")
-        page.wait_for_url(f"{address}/admin/proposals?done=approved")
+        page.wait_for_url(f"{address}/admin/proposals/{proposal.id}?done=approved")
     decided = world.curator.approvals.get_proposal(proposal.id)
     assert (decided.state, decided.decision) == ("approved", "the second study is sound")
     assert world.curator.ledger.verify("town").ok

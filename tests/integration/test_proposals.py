@@ -7,9 +7,10 @@ import pytest
 from support import TERMS, World, problem
 
 from curator_service.app import _ending
-from curator_service.approvals.service import DAYS_OPEN, MADE_PER_DAY_MAX, OPEN_MAX
+from curator_service.approvals.service import DAYS_OPEN, MADE_PER_DAY_MAX, MESSAGES_MAX, OPEN_MAX
 from curator_service.entries.base import REGISTER
 from curator_service.identity.policy import Role
+from curator_service.kit.problems import RequestInvalid
 
 LIMITS = "/v1/admin/populations/town/limits"
 RAISE = {"limit": {"mu": 2.0}, "reason": "more"}
@@ -88,6 +89,79 @@ class TestBounds:
         assert len(world.curator.register.list_entries(after=0, count=10_000)) == count
         world.clock.advance(days=1)
         assert ada.post("/v1/permits", json=TERMS).status_code == 202
+
+
+class TestMessages:
+    def ask(self, world: World) -> tuple[str, str]:
+        made = world.api("ada").post("/v1/permits", json=TERMS).json()["id"]
+        return f"/v1/admin/proposals/{made}", f"/v1/proposals/{made}"
+
+    def texts(self, answer: Any) -> list[tuple[str, str]]:
+        assert answer.status_code == 200, answer.text
+        return [(one["by"], one["text"]) for one in answer.json()["messages"]]
+
+    def test_both_sides_read_what_the_register_keeps_and_nobody_else(self, both: World) -> None:
+        world = with_officers(both)
+        ada, ben, otto = (world.api(name) for name in ("ada", "ben", "otto"))
+        theirs, own = self.ask(world)
+        assert self.texts(ada.get(own)) == []
+        asked = otto.post(f"{theirs}/messages", json={"text": "why?"})
+        assert self.texts(asked) == [("otto", "why?")]
+        said = [("otto", "why?"), ("ada", "so")]
+        assert self.texts(ada.post(f"{own}/messages", json={"text": "so"})) == said
+        assert self.texts(world.api("olga").get(theirs)) == self.texts(ada.get(own)) == said
+        problem(ben.get(own), "not-found", 404)
+        problem(ben.post(f"{own}/messages", json={"text": "I"}), "not-found", 404)
+        problem(ada.post(f"{theirs}/messages", json={"text": "I"}), "permission-denied", 403)
+        problem(otto.post(f"{own}/messages", json={"text": "I"}), "not-found", 404)  # it is not otto's own
+        kept = [act for act in acts(world, own.rpartition("/")[2]) if act["kind"] == "proposal-discussed"]
+        assert [(name_of(world, act["actor"]), act["text"]) for act in kept] == said
+        assert {name_of(world, act["asked_by"]) for act in kept} == {"ada"}
+
+    def test_so_many_are_said_and_no_more(self, officers: World) -> None:
+        theirs, own = self.ask(officers)
+        for k in range(MESSAGES_MAX):
+            api, address = (officers.api("otto"), theirs) if k % 2 else (officers.api("ada"), own)
+            assert api.post(f"{address}/messages", json={"text": str(k)}).status_code == 200
+        for text in ("more", "x" * 501, "", "a\nb"):
+            problem(officers.api("ada").post(f"{own}/messages", json={"text": text}), "request-invalid", 422)
+        assert len(self.texts(officers.api("ada").get(own))) == MESSAGES_MAX
+
+    def test_many_at_once_are_each_said_once_up_to_the_bound(self, both: World) -> None:
+        world = with_officers(both)
+        _, own = self.ask(world)
+        otto = next(one for one in world.curator.identity.list_principals() if one.name == "otto")
+
+        def say(k: int) -> bool:
+            try:
+                world.curator.approvals.say(own.rpartition("/")[2], str(k), otto)
+            except RequestInvalid:
+                return False
+            return True
+
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(say, range(MESSAGES_MAX + 10)))
+        assert found.count(True) == MESSAGES_MAX
+        assert len({text for _, text in self.texts(world.api("ada").get(own))}) == MESSAGES_MAX
+
+    def test_a_retry_is_the_same_message_and_another_text_is_refused(self, officers: World) -> None:
+        theirs, own = self.ask(officers)
+        otto = officers.api("otto")
+        for _ in range(2):
+            assert self.texts(otto.post(f"{theirs}/messages", json={"text": "why?"}, key="a")) == [("otto", "why?")]
+        problem(otto.post(f"{theirs}/messages", json={"text": "how?"}, key="a"), "idempotency-key-reused", 422)
+        assert self.texts(officers.api("ada").get(own)) == [("otto", "why?")]
+
+    def test_nothing_is_said_about_what_waits_no_more_or_was_not_asked_so(self, both: World) -> None:
+        world = with_officers(both)
+        theirs, own = self.ask(world)
+        world.sql(f"UPDATE proposals SET reason = 'another' WHERE id = '{own.rpartition('/')[2]}'")
+        problem(world.api("otto").post(f"{theirs}/messages", json={"text": "why?"}), "proposal-unattested", 409)
+        theirs, own = self.ask(world)
+        world.api("otto").post(f"{theirs}/reject", json={"reason": "no"})
+        problem(world.api("otto").post(f"{theirs}/messages", json={"text": "why?"}), "proposal-decided", 409)
+        problem(world.api("ada").post(f"{own}/messages", json={"text": "but"}), "proposal-decided", 409)
+        assert self.texts(world.api("ada").get(own)) == []
 
 
 class TestExpiry:
