@@ -131,7 +131,7 @@ class Proposal(Displayable, Readable):
     amounts : dict of str to Amount
         Of a limit what it was (``"from"``), what is asked (``"to"``) and what is ``"spent_and_held"``; empty in a list.
     messages : tuple of Message
-        What was asked and answered about it; empty in a list. `CuratorClient.answer` adds one.
+        Questions and answers about it; empty in a list. `CuratorClient.answer` adds one.
 
     Examples
     --------

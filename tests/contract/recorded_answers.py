@@ -234,7 +234,10 @@ def _spend_no_more(life: _Recorder) -> None:
         life.send(who, "post", f"/v1/permits/{permit['id']}/end", {"reason": "over"})
     for who in ("ben", "nobody"):
         life.send("root", "post", "/v1/admin/permits/revoke", {"analyst": who, "dataset": "cohort", "reason": "over"})
-    life.send("ada", "post", "/v1/permits", TERMS | {"project": "late", "expires_at": "2026-03-01T12:05:00Z"})
+    late = TERMS | {"project": "late", "expires_at": "2026-03-01T12:05:00Z"}
+    asked = life.send("ada", "post", "/v1/permits", late).json()["id"]
+    life.send("rita", "post", f"/v1/admin/proposals/{asked}/messages", {"text": "Why so late?"})
+    life.send("ada", "post", f"/v1/proposals/{asked}/messages", {"text": "The study is short."})
     life.world.clock.advance(minutes=5)
     life.api.app.state.curator.approvals.expire_due()
     people = {"name": "city", "adjacency": "add_remove", "limit": {"mu": 1.0}, "reason": "a cohort"}
