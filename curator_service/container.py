@@ -14,6 +14,7 @@ from curator_service.datasets.engines.conformance import check_engine
 from curator_service.datasets.engines.numpy import NumpyEngine
 from curator_service.datasets.engines.processes import ProcessEngine
 from curator_service.datasets.erasures import ErasureLog
+from curator_service.datasets.inbox import Inbox
 from curator_service.datasets.service import DatasetService
 from curator_service.datasets.snapshot import INCOMING, Storage
 from curator_service.datasets.versions import VersionService
@@ -64,6 +65,7 @@ class Curator:
     browser_sessions: BrowserSessions
     sign_ins: ProviderSignIns
     datasets: DatasetService
+    inbox: Inbox
     versions: VersionService
     job_runner: JobRunner
     releases: ReleaseService
@@ -209,6 +211,7 @@ def make_curator(
             settings.public_url or "",
         ),
         datasets=datasets,
+        inbox=Inbox(settings.inbox, datasets),
         versions=VersionService(
             datasets,
             ErasureLog(settings.anchor_folder),

@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 import tomllib
 from importlib.util import find_spec
 from ipaddress import ip_network
@@ -197,6 +198,10 @@ class Settings(BaseSettings):
         description="Databases that `curator datasets add --sql` may query: a name and an SQLAlchemy URL "
         "each, of a role that can only read.",
     )
+    inbox: Path | None = Field(
+        None,
+        description="Folder of files that stewards may look at and register at the dashboard; they may not if not set.",
+    )
     host: str = "127.0.0.1"
     port: int = Field(8000, ge=0, le=65535)
     workers: int = Field(1, ge=1, le=64)
@@ -340,6 +345,18 @@ class Settings(BaseSettings):
             raise ValueError("people who sign in with a browser are sent back to public_url, which is not set")
         if self.visas and not (self.visa_issuers and self.providers):
             raise ValueError("visas need visa_issuers, and providers whose people have them")
+        return self
+
+    @model_validator(mode="after")
+    def _check_inbox(self) -> Self:
+        """Refuse an inbox in which keys or stored rows would be shown as tables."""
+        if self.inbox is None:
+            return self
+        if sys.platform != "linux":
+            raise ValueError("an inbox needs Linux: a file that was opened there is read whatever its name is by then")
+        own = (self.data_dir, self.keys_folder, self.anchor_folder)
+        if any(self.inbox.resolve().is_relative_to(folder.resolve()) for folder in own):
+            raise ValueError("the inbox is a folder of its own, and none within those of data, keys and the anchor")
         return self
 
     @property

@@ -34,7 +34,7 @@ from curator_service.datasets.hygiene import Below, Hygiene, HygieneError, Quasi
 from curator_service.datasets.parts import RowsUnreadable
 from curator_service.datasets.repository import APPEND, REPLACE, WITHDRAW, WITHDRAWN, Dataset
 from curator_service.datasets.response_models import DatasetAnswer
-from curator_service.datasets.service import OtherPeople
+from curator_service.datasets.service import REASON_MAX, OtherPeople
 from curator_service.datasets.sources.base import IngestError, Source
 from curator_service.datasets.versions import Waiting
 
@@ -48,7 +48,6 @@ OtherPeopleReason = Annotated[
 AdminToken = Annotated[
     str | None, typer.Option(envvar="CURATOR_TOKEN", help="Token of an admin, beside --other-people.")
 ]
-REASON_MAX = 500
 HYGIENE_NOTICE = (
     "For the operator alone. This describes the stored rows, exactly and without noise. It says nothing about "
     "releases, which the budget protects, and none of it may be passed to an analyst."

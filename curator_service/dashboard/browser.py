@@ -8,7 +8,7 @@ from starlette.requests import Request
 from curator_service.api.observer import peer_of
 from curator_service.kit.problems import BodyMalformed, MediaTypeUnsupported
 
-FIELDS_MAX = 200
+FIELDS_MAX = 2000
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 PAGE_HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "

@@ -41,6 +41,7 @@ DONE = {
     "closed": "Closed. It answers no more questions.",
     "survey-closed": "Closed. It takes no more reports.",
     "ended": "Ended. Nothing is charged under this permit any more.",
+    "registered": "Registered. Analysts may use it once a permit names it.",
     "revoked": "Revoked. From the next request on the token lets nobody in.",
 }
 """What a page says after an act: an address can choose among these, and say nothing of its own."""

@@ -259,23 +259,21 @@ def _find_fault_of_levels(profile: Profile) -> str:
 
 def _draft_column(profile: Profile, taken: set[str]) -> list[str]:
     header, unit = profile.header, _find_unit(profile.header)
-    bracketed = _IN_BRACKETS.match(header)
-    name = make_name(bracketed[1] if bracketed and unit else header, taken, "column")
+    name = _name_column(header, taken)
     lines = ["", "[[columns]]", f"name = {quote(name)}"]
     lines += [f"source = {quote(header)}"] if name != header else []
+    kind = guess_kind(profile)
+    if kind in ("date", "datetime"):
+        lines += ['type = "numeric"', f'format = "{kind}"', 'origin = "1970-01-01"', 'unit = "days"']
+        return [*lines, f"# lower ={TO_FILL}, such as 2010-01-01", "# upper ="]
     if profile.are_boolean:
         return [*lines, 'type = "boolean"']
-    if profile.are_instants and not profile.are_numbers:
-        form = "date" if profile.are_dates else "datetime"
-        lines += ['type = "numeric"', f'format = "{form}"', 'origin = "1970-01-01"', 'unit = "days"']
-        return [*lines, f"# lower ={TO_FILL}, such as 2010-01-01", "# upper ="]
     if not profile.are_numbers:
         return [*lines, *_draft_levels(profile)]
-    whole = _list_whole(profile)
-    if len(whole) == 2 and profile.has_few_words and not profile.apart:
+    if kind == "categorical":
         return [*lines, 'type = "categorical"', _propose_levels(_list_whole(profile, profile.shown))]
     lines.append('type = "numeric"')
-    if 0 < len(whole) <= NUMBERS_FEW:
+    if 0 < len(_list_whole(profile)) <= NUMBERS_FEW:
         lines.append('# check: amounts, or codes? If codes: type = "categorical" with levels, and no bounds')
     lines += [f"unit = {quote(unit)}   # check: from the header"] if unit else []
     if profile.apart:
@@ -287,10 +285,56 @@ def _draft_column(profile: Profile, taken: set[str]) -> list[str]:
     return [*lines, f"# lower ={TO_FILL}", "# upper ="]
 
 
+def _name_column(header: str, taken: set[str]) -> str:
+    bracketed = _IN_BRACKETS.match(header)
+    return make_name(bracketed[1] if bracketed and _find_unit(header) else header, taken, "column")
+
+
+def guess_kind(profile: Profile) -> str:
+    """Return what the values of a column seem to be: boolean, date, datetime, categorical or numeric."""
+    if profile.are_boolean:
+        return "boolean"
+    if profile.are_instants and not profile.are_numbers:
+        return "date" if profile.are_dates else "datetime"
+    if not profile.are_numbers:
+        return "boolean" if _find_truths(profile) else "categorical"
+    is_code = len(_list_whole(profile)) == 2 and profile.has_few_words and not profile.apart
+    return "categorical" if is_code else "numeric"
+
+
+def _find_truths(profile: Profile) -> Sequence[str] | None:
+    """Return the two words of a boolean in another language, the false one first."""
+    return find_yes_and_no(profile.shown) if len(profile.counts) == 2 else None
+
+
+def propose_columns(source: Source, progress: Progress = lambda _rows, _share: None) -> list[dict[str, str]]:
+    """Return the header of each column with a name, a unit from the header, and what its values seem to be.
+
+    Call it within a process of its own. Nothing else of the rows is told; the kind is empty where a column is not
+    proposed.
+
+    Raises
+    ------
+    IngestError
+    """
+    found = profile_columns(source, ROWS_MAX, progress)
+    _check_faults(found, source, None)
+    taken: set[str] = set()
+    return [
+        {
+            "source": one.header,
+            "name": _name_column(one.header, taken),
+            "unit": _find_unit(one.header) or "",
+            "kind": "" if _find_reason(one) else guess_kind(one),
+        }
+        for one in found.columns
+    ]
+
+
 def _draft_levels(profile: Profile) -> list[str]:
     """Return the lines of a category, or of a boolean in another language."""
     words = profile.shown
-    if (pair := find_yes_and_no(words)) and len(profile.counts) == 2:
+    if pair := _find_truths(profile):
         return ['type = "boolean"', f"levels = [{', '.join(map(quote, pair))}]   # check: false, then true"]
     rest = '# other = "other"   # if a level of this name shall take every word that is no level'
     if known := find_levels(words):

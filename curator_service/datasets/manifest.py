@@ -269,8 +269,22 @@ def load_toml(path: Path, model: type[_Model]) -> _Model:
         raise ManifestError(f"{path}: not valid TOML: nested too deep") from None
     except ValueError:  # of Python's own conversion
         raise ManifestError(f"{path}: not valid TOML: a whole number of thousands of digits") from None
+    try:
+        return read_content(content, model)
+    except ManifestError as error:
+        raise ManifestError("\n".join(f"{path}: {line}" for line in str(error).splitlines())) from error
+
+
+def read_content(content: dict[str, Any], model: type[_Model]) -> _Model:
+    """Read what a person stated, as TOML has it.
+
+    Raises
+    ------
+    ManifestError
+        Naming the place and the rule of each mistake, one to a line.
+    """
     for location, sign in _find_deceiving(content):
-        raise ManifestError(f"{path}: {_place(content, location)}U+{ord(sign):04X} changes how a terminal shows a text")
+        raise ManifestError(f"{_place(content, location)}U+{ord(sign):04X} changes how a terminal shows a text")
     try:
         return model.model_validate(content, context=_OF_A_FILE)
     except ValidationError as error:
@@ -279,11 +293,11 @@ def load_toml(path: Path, model: type[_Model]) -> _Model:
             items = [item for item in items if item["loc"] != ("columns",)]  # it counts columns that are wrong as none
         unfilled = [item for item in items if item["type"] == UNFILLED]
         found = [item for item in items if item["type"] != UNFILLED]
-        lines = [f"{path}: {_place(content, item['loc'])}{_reason(item)}" for item in found[:_ERRORS_SHOWN_MAX]]
+        lines = [f"{_place(content, item['loc'])}{_reason(item)}" for item in found[:_ERRORS_SHOWN_MAX]]
         if len(found) > _ERRORS_SHOWN_MAX:
-            lines.append(f"{path}: and {len(found) - _ERRORS_SHOWN_MAX} more mistakes")
+            lines.append(f"and {len(found) - _ERRORS_SHOWN_MAX} more mistakes")
         if unfilled:
-            lines.append(f"{path}: {_list_unfilled(content, unfilled)}")
+            lines.append(_list_unfilled(content, unfilled))
         raise ManifestError("\n".join(lines)) from error
 
 

@@ -12,7 +12,7 @@ from curator_service.datasets.candidates import ShownWords
 from curator_service.datasets.manifest import COLUMNS_MAX, Manifest
 from curator_service.datasets.profiles import ADDRESS, DATE, MISSING_WORDS, Profile
 from curator_service.datasets.report import Fault, GatheredFaults
-from curator_service.datasets.sources.base import IngestError, Progress, Source, TextsTooLong, read_batches
+from curator_service.datasets.sources.base import MalformedSource, Progress, Source, TextsTooLong, read_batches
 from curator_service.privacy.sums import ROW_CAPACITY_MAX
 
 FAULTY_SHARE_MAX = 0.01
@@ -81,7 +81,7 @@ def profile_columns(
             readable.append(header)
     while True:
         if len(readable) > COLUMNS_MAX or not readable:
-            raise IngestError(
+            raise MalformedSource(
                 f"{source.label}: {len(readable)} columns that can be read; a manifest has 1 to {COLUMNS_MAX}"
             )
         try:
@@ -113,10 +113,10 @@ def _check_header(source: Source, headers: Sequence[str]) -> None:
             raise _refuse_header(source, place, "is a date, an address or a word for a missing value")
 
 
-def _refuse_header(source: Source, place: int, rule: str) -> IngestError:
+def _refuse_header(source: Source, place: int, rule: str) -> MalformedSource:
     said = f"{source.label}: the name of column {place + 1} {rule}, so the first line may be a person's row"
     ways = "if the file has no header, name its columns with --header; if it has one, give that column another name"
-    return IngestError(f"{said}: {ways}")
+    return MalformedSource(f"{said}: {ways}")
 
 
 def _profile(

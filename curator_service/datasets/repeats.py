@@ -79,8 +79,8 @@ class KeyWatch:
                     values_of.add(persons[rows], values[rows])
         self._rows += count
 
-    def find_faults(self) -> Iterator[str]:
-        """Yield one sentence for each key whose values stand with several persons, where these seem to be one.
+    def find_faults(self) -> Iterator[tuple[str, str]]:
+        """Yield a sentence, and one without counts, for each key with values of several persons who seem to be one.
 
         They do where the key is a person's by name, or where no declared person has several values of it. A column of
         visits has many persons for one number, too, but several numbers for one person.
@@ -95,7 +95,8 @@ class KeyWatch:
             several, persons = values_of.count()
             if shared > SHARE * values and (unit is KeyOf.PERSON or several <= SHARE * persons):
                 of = f"its {values:,} values" if persons_of.is_all else f"a sample of {values:,} of its values"
-                yield f"the column {name!r} {_SAYS[unit]}: {shared:,} of {of} {self._word(name)}"
+                begin, word = f"the column {name!r} {_SAYS[unit]}:", self._word(name)
+                yield f"{begin} {shared:,} of {of} {word}", f"{begin} values of it {word}"
 
     def _word(self, name: str) -> str:
         columns = ", ".join(map(repr, self._manifest.subject_columns))

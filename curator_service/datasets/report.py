@@ -1,7 +1,7 @@
 """Facts on rows for an operator, and for no analyst: counts, faults with their places, and warnings; never a value."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -42,12 +42,15 @@ class Fault:
         Rows; 0 where the column, or the source, breaks it as a whole.
     places : tuple of int
         Of the first `PLACES_KEPT` rows.
+    told : str
+        The rule without counts and places, as a page may show it; empty where only the terminal says more.
     """
 
     column: str | None
     rule: str
     count: int
     places: tuple[int, ...]
+    told: str = field(default="", compare=False)
 
     def word(self, place: str) -> str:
         """Return it as a sentence; `place` is what the number of a row counts."""
@@ -65,6 +68,7 @@ class GatheredFaults(Faults):
     def __init__(self, source: Source) -> None:
         super().__init__(source)
         self._found: dict[tuple[str | None, str], tuple[int, list[int]]] = {}
+        self._told: dict[str, str] = {}
 
     def add(self, rule: str, places: Sequence[int] | None, column: str | None = None) -> None:
         """Take a fault; see `Faults`."""
@@ -72,9 +76,17 @@ class GatheredFaults(Faults):
         fresh = places or ()
         self._found[column, rule] = count + len(fresh), [*kept, *fresh[: PLACES_KEPT - len(kept)]]
 
+    def add_of_all(self, rule: str, told: str = "") -> None:
+        """Take a fault of the rows together, whose rule counts them; `told` is the rule without counts."""
+        self.add(rule, None)
+        self._told[rule] = told
+
     def list_all(self) -> tuple[Fault, ...]:
         """Return the faults, those of one rule together."""
-        return tuple(Fault(column, rule, count, tuple(kept)) for (column, rule), (count, kept) in self._found.items())
+        return tuple(
+            Fault(column, rule, count, tuple(kept), self._told.get(rule, rule))
+            for (column, rule), (count, kept) in self._found.items()
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +146,7 @@ class Report:
         numbers = {name: int(content[name]) for name in ("rows", "row_capacity", "persons", "beyond_share")}
         columns = tuple(ColumnReport(**column) for column in content["columns"])
         faults = tuple(
-            Fault(fault["column"], fault["rule"], int(fault["count"]), tuple(fault["places"]))
+            Fault(fault["column"], fault["rule"], int(fault["count"]), tuple(fault["places"]), str(fault["told"]))
             for fault in content["faults"]
         )
         warnings = tuple(map(str, content["warnings"]))
@@ -145,7 +157,7 @@ class Report:
         names = ("rows", "row_capacity", "persons", "beyond_share", "place")
         columns = [{name: getattr(one, name) for name in ColumnReport.__slots__} for one in self.columns]
         faults = [
-            {"column": one.column, "rule": one.rule, "count": one.count, "places": list(one.places)}
+            {"column": one.column, "rule": one.rule, "count": one.count, "places": list(one.places), "told": one.told}
             for one in self.faults
         ]
         shown = {"format": FORMAT} | {name: getattr(self, name) for name in names}

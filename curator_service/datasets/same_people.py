@@ -11,19 +11,13 @@ References
 .. [1] C. Dwork, A. Roth, "The Algorithmic Foundations of Differential Privacy", 2014, section 3.3: report noisy max.
 """
 
-import fcntl
 import math
-import os
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 
 from curator_service.datasets.sketch import Part
-from curator_service.kit.clock import timestamp
-from curator_service.kit.files import sync
 from curator_service.privacy.samplers import Distribution, NoiseSource
 
 EPSILON = Fraction(1)
@@ -37,7 +31,7 @@ SENSITIVITY = PERSONS_PER_COMMON
 SCALE = math.ceil(2 * SENSITIVITY / EPSILON)
 """Of discrete Laplace noise: a score may rise while another falls, so that twice the sensitivity counts."""
 TRIES_MAX = 10
-_TRIES_SPAN = timedelta(days=1)
+"""Comparisons within a day."""
 
 
 def score(one: Part, other: Part) -> int:
@@ -72,31 +66,3 @@ def choose(mine: Part, others: Mapping[str, Sequence[Part]], noise: NoiseSource)
     drawn = np.asarray(noise.sample(Distribution.DISCRETE_LAPLACE, [SCALE] * len(scores)))
     place = int(np.argmax(np.asarray(scores) + drawn))
     return names[place - 1] if place else None
-
-
-class Tries:
-    """Comparisons of the last day: each is counted before it is made, in a file that no restore brings back.
-
-    Parameters
-    ----------
-    folder : Path
-        Of the anchor.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / "comparisons"
-
-    def take(self, moment: datetime) -> bool:
-        """Count a comparison, durably; False where as many were made within a day as may be."""
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "a+b") as file:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            file.seek(0)
-            since = timestamp(moment - _TRIES_SPAN).encode()
-            if sum(line > since for line in file.read().splitlines()) >= TRIES_MAX:
-                return False
-            file.write(timestamp(moment).encode() + b"\n")
-            file.flush()
-            os.fsync(descriptor)
-        sync(self._path.parent)
-        return True

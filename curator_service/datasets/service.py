@@ -23,7 +23,7 @@ from curator_service.datasets.parts import RowsUnreadable
 from curator_service.datasets.report import Report
 from curator_service.datasets.repository import Dataset, Version
 from curator_service.datasets.rewriting import list_rows
-from curator_service.datasets.same_people import Tries, choose
+from curator_service.datasets.same_people import TRIES_MAX, choose
 from curator_service.datasets.sketch import Part
 from curator_service.datasets.snapshot import About, Registered, Snapshot, Storage
 from curator_service.datasets.sources.base import Progress, Source
@@ -38,6 +38,7 @@ from curator_service.kit.clock import Clock, timestamp, utc_now
 from curator_service.kit.cuts import Calendar, Schedule
 from curator_service.kit.db import DATABASE_ERRORS, Connection, Database
 from curator_service.kit.problems import Problem, Unavailable
+from curator_service.kit.tries import Tries
 from curator_service.ledger.accounts.unit_of_work import Ledger, new_id, read_told
 from curator_service.ledger.chain.entries import Receipt
 from curator_service.ledger.chain.signing import SigningError
@@ -52,6 +53,9 @@ log = logging.getLogger("curator_service")
 REFUSALS_MAX = 10
 """Uploads per day that may be refused because their rows are like others: each refusal tells a little of these."""
 _REFUSALS_SPAN = timedelta(days=1)
+REASON_MAX = 500
+"""Characters of why rows that are like others are of other people."""
+CHANGED = "somebody changed the file since it was looked at: look at it again"
 
 
 class DatasetNotFound(Problem):
@@ -123,19 +127,20 @@ class DatasetService:
 
     def register(
         self,
-        manifest_path: Path,
+        manifest: Path | Manifest,
         source: Path | Source,
         *,
         actor: str,
         other_people: OtherPeople | None = None,
         progress: Progress = lambda _rows, _share: None,
+        is_meant: Callable[[str], bool] = lambda _digest: True,
     ) -> Dataset:
         """Validate, ingest and register a dataset: all of it or nothing.
 
         Parameters
         ----------
-        manifest_path : Path
-            The manifest (TOML).
+        manifest : Path or Manifest
+            The manifest, or its file (TOML).
         source : Path or Source
             The rows: a CSV file, a Parquet file, a folder of these, or a query.
         actor : str
@@ -144,6 +149,8 @@ class DatasetService:
             Proposes to register rows that are like another population's; another admin must approve before.
         progress : callable
             Called with the number of rows that were read, and their share of all, where it is known.
+        is_meant : callable
+            Tells of the SHA-256 of the source's bytes whether these are the ones to register.
 
         Raises
         ------
@@ -152,15 +159,17 @@ class DatasetService:
         SigningError
             If a key that older digests or sketches need is not here.
         """
-        manifest = load_manifest(manifest_path)
-        self.ledger.guard.check_open()
-        self._check_registrable(manifest)
+        manifest = load_manifest(manifest) if isinstance(manifest, Path) else manifest
+        self.check_registrable(manifest)
         rows = open_source(source, manifest.csv_options) if isinstance(source, Path) else source
         self.ledger.guard.signer()  # a new curator has a key from here on
         dataset_id = f"ds_{secrets.token_hex(12)}"
         with self.writing(dataset_id):
-            known = make_pseudonymiser(self.likeness.keys)
-            snapshot = self.storage.ingest(dataset_id, manifest, rows, self.likeness.sketcher(), progress, known)
+            known, sketcher = make_pseudonymiser(self.likeness.keys), self.likeness.sketcher()
+            self.database.give_back()
+            snapshot = self.storage.ingest(dataset_id, manifest, rows, sketcher, progress, known)
+            if not is_meant(snapshot.source_digest):
+                raise RegistrationError(CHANGED)
             dataset, receipt = self.admit(
                 manifest,
                 snapshot,
@@ -204,7 +213,14 @@ class DatasetService:
         versions = {dataset.id: dataset.version + dataset.is_retired for dataset in datasets}
         return Registered(frozenset(folders), versions)
 
-    def _check_registrable(self, manifest: Manifest) -> None:
+    def check_registrable(self, manifest: Manifest) -> None:
+        """Refuse a dataset for what the curator has, before any row is read.
+
+        Raises
+        ------
+        RegistrationError, LedgerUnverified
+        """
+        self.ledger.guard.check_open()
         with self.database.read() as connection:
             if find_population(connection, manifest.population) is None:
                 raise RegistrationError(
@@ -400,7 +416,8 @@ class DatasetService:
             for about, part in subjects:
                 if about.population not in declared and about.dataset_id not in there:
                     others.setdefault(about.population, []).append(part)
-            if mine and others and Tries(self.ledger.guard.trust.anchor.folder).take(self.now()):
+            tries = Tries(self.ledger.guard.trust.anchor.folder / "comparisons", TRIES_MAX)
+            if mine and others and tries.take(self.now()):
                 return choose(mine[0], others, self.likeness.noise)
         return None
 

@@ -682,7 +682,7 @@ def _write_snapshot(
                 yield batch
         if rows == 0:
             raise IngestError(f"{source.label}: no rows below the header")
-        for fault in keys.find_faults():
+        for fault, _ in keys.find_faults():
             raise IngestError(f"{source.label}: {fault}")
 
     with closing(batches()) as rows:

@@ -45,6 +45,7 @@ class Action(StrEnum):
     READ_PRINCIPALS = "read principals and tokens"
     ISSUE = "create token"
     REVOKE = "revoke token"
+    REGISTER = "register rows of the inbox"
     READ_REGISTER = "read the register"
     SIGN_IN = "learn where to sign in"
     COLLECT = "open a survey, invite, and close it"
@@ -117,6 +118,7 @@ POLICY: dict[Action, dict[Role, Objects]] = {
     },
     Action.ISSUE: {Role.OPERATOR: Objects.ALL},
     Action.REVOKE: {Role.PRIVACY_OFFICER: Objects.ALL, Role.OPERATOR: Objects.ALL},
+    Action.REGISTER: {Role.STEWARD: Objects.ALL},
     Action.READ_REGISTER: {Role.PRIVACY_OFFICER: Objects.ALL, Role.AUDITOR: Objects.ALL},
     Action.SIGN_IN: dict.fromkeys(Role, Objects.ALL),
     Action.COLLECT: {Role.STEWARD: Objects.ALL, Role.PRIVACY_OFFICER: Objects.ALL},

@@ -386,6 +386,9 @@ class Database:
     @contextmanager
     def shared_read(self) -> Iterator[None]:
         """Let the reads of this thread share one connection: checking one out costs more than a look-up."""
+        if getattr(self._local, "shared_read", False):  # within another such block: its connection is shared
+            yield
+            return
         self._local.shared_read, self._local.connection = True, None
         try:
             yield

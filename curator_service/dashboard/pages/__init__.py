@@ -9,6 +9,7 @@ from curator_service.dashboard.page import page
 from curator_service.dashboard.pages import (
     datasets,
     entrance,
+    inbox,
     keys,
     ledger,
     permits,
@@ -50,6 +51,7 @@ def add_dashboard(router: APIRouter, slices: Iterable[Acts] = ()) -> None:
         permits.router,
         proposals.router,
         datasets.router,
+        inbox.router,
         tokens.router,
         keys.router,
         forms,

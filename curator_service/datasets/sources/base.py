@@ -30,6 +30,10 @@ class IngestError(ValueError):
     """The rows break the manifest; the message names file, line and column, for the admin, and shows no value."""
 
 
+class MalformedSource(IngestError):
+    """A source is not written as a table is; the message counts no rows, so that a page may show it."""
+
+
 class TextsTooLong(IngestError):
     """A column holds texts that are no values of a table."""
 

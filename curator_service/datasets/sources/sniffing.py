@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from curator_service.datasets.manifest import CsvOptions
-from curator_service.datasets.sources.base import IngestError
+from curator_service.datasets.sources.base import MalformedSource
 from curator_service.datasets.sources.streams import DigestedFile, Unpacked, cut_lines, is_utf8
 from curator_service.privacy.sums import ROW_CAPACITY_MAX
 
@@ -49,7 +49,7 @@ def sniff(path: Path, header: Sequence[str] | None = None) -> CsvOptions:
     signs = _guess_signs(lines)
     if signs["separator"] not in "".join(lines[:1]) and (foreign := _find_foreign(lines)):
         known = ", ".join(map(repr, _SEPARATORS))
-        raise IngestError(
+        raise MalformedSource(
             f"{path}: the fields seem separated by {foreign}, and a manifest knows {known} alone; write the file anew "
             "with one of these"
         )
