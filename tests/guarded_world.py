@@ -4,6 +4,7 @@ An object is *somebody's own*, a colleague's of the same project, of another pro
 has expired, ended itself, or not there at all. `ada` is whoever asks; `ben` is her colleague; `cleo` works elsewhere.
 """
 
+import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -36,6 +37,7 @@ NOBODY_KNOWS = {
     "dataset": "nothing", "population": "nowhere", "release": f"rel_{'0' * 24}", "job": f"job_{'0' * 24}",
     "reservation": f"res_{'0' * 24}", "session": f"ses_{'0' * 24}",
     "survey": "unheard-of", "permit": f"prm_{'0' * 24}", "proposal": f"prp_{'0' * 24}", "token": "0" * 16,
+    "inbox file": "0" * 32,
 }  # fmt: skip
 _TERMS = {"purpose": "kidneys", "legal_basis": "consent"}
 
@@ -156,7 +158,7 @@ def guarded_world(folder: Path, *, passes: bool = True, **options: Any) -> Itera
     **options
         Of `open_world`.
     """
-    with open_world(folder, moment=datetime.now(UTC), **options) as world:
+    with open_world(folder, moment=datetime.now(UTC), inbox=folder / "inbox", **options) as world:
         found = _furnish(world)
         if passes:
             _let_time_pass(world)
@@ -317,6 +319,13 @@ def _furnish(world: World) -> Guarded:
     found.add("token", "somebody else's", partial(issue, "cleo"))
     found.add("token", "expired", expired.pop)
     found.add("token", "revoked", issue("ada", is_revoked=True))
+
+    inbox = world.folder / "inbox"
+    inbox.mkdir()
+    (inbox / "new.csv").write_text(csv_text(mark(make_rows(30), NUMBERS)), encoding="utf-8")
+    found.add("inbox file", "there", curator.inbox.list_files()[0][0].id)
+    (inbox / "link.csv").symlink_to(inbox / "new.csv")
+    found.add("inbox file", "a link", hashlib.sha256(b"link.csv").hexdigest()[:32], exists=False)
 
     for kind, name in NOBODY_KNOWS.items():
         found.add(kind, UNKNOWN, name, exists=False)

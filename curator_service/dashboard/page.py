@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from http import HTTPStatus
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -45,10 +46,6 @@ DONE = {
     "revoked": "Revoked. From the next request on the token lets nobody in.",
 }
 """What a page says after an act: an address can choose among these, and say nothing of its own."""
-
-
-DONE_STATUS = 303
-"""Of an answer that leads on: a form that is refused is shown again, with another one."""
 
 
 class FormForged(Problem):
@@ -145,7 +142,7 @@ def go_to(address: str, browser: Browser | None = None) -> Response:
     """Send the browser on to another page; a script that asks for a part of one must load it as a whole."""
     if browser is not None and browser.is_htmx:
         return Response(status_code=200, headers=PAGE_HEADERS | {"HX-Redirect": address})
-    return Response(status_code=DONE_STATUS, headers=PAGE_HEADERS | {"Location": address})
+    return Response(status_code=HTTPStatus.SEE_OTHER, headers=PAGE_HEADERS | {"Location": address})
 
 
 def page(action: Action, *, act: Words = "") -> Callable[[Callable[..., Response]], Callable[..., Any]]:
@@ -186,7 +183,7 @@ def page(action: Action, *, act: Words = "") -> Callable[[Callable[..., Response
                         if act and not session.is_fresh and not _confirm(context, sessions):
                             return _ask_token(context) if session.by_token else _ask_anew(context, act, parameters)
                         answered = function(context, **parameters)
-                        if act and answered.status_code == DONE_STATUS:
+                        if act and answered.status_code < HTTPStatus.BAD_REQUEST:
                             _forget(context, sessions)
                         return answered
                 except Problem as problem:

@@ -372,19 +372,57 @@ class IdentityService:
                 ),
                 actor,
             )
-            # The register is locked now: whoever appoints somebody writes there, and comes before or after this.
-            holder = repository.find_principal(unit.connection, name) or principal
-            if by is not None and PRIVILEGED & (asked | holder.roles | self.attestation.roles_of(holder.id)):
-                raise IdentityError(
-                    "over HTTP tokens are made for analysts and auditors alone; stewards, privacy officers and "
-                    "operators are appointed at the machine"
-                )
-            if by is not None and self.has_approved_for(holder.id, by.id):
-                raise IdentityError(
-                    f"you approved what {name!r} may spend, and could spend it with a token: let another operator make "
-                    "the token"
-                )
+            if by is not None:
+                self._check_made_for(unit, principal, asked, by)
         return token
+
+    def _check_made_for(self, unit: ActsUnit, holder: Principal, asked: frozenset[Role], by: Principal) -> None:
+        """Refuse a token that an operator makes over HTTP for somebody appointed at the machine, or as one's own gain.
+
+        The register is locked now: whoever appoints somebody writes there, and comes before or after this.
+
+        Raises
+        ------
+        IdentityError
+        """
+        holder = repository.find_principal(unit.connection, holder.name) or holder
+        if PRIVILEGED & (asked | holder.roles | self.attestation.roles_of(holder.id)):
+            raise IdentityError(
+                "over HTTP tokens are made for analysts and auditors alone; stewards, privacy officers and "
+                "operators are appointed at the machine"
+            )
+        if self.has_approved_for(holder.id, by.id):
+            raise IdentityError(
+                f"you approved what {holder.name!r} may spend, and could spend it with a token: let another operator "
+                "make the token"
+            )
+
+    def create_token_once(
+        self, name: str, *roles: Role, days: int, read_only: bool, by: Principal, form: str
+    ) -> tuple[Token, TokenRecord]:
+        """Make a token as `create_token_over_http` does, for a form that is good once.
+
+        Nothing that is kept leads to the token again: its id alone follows from the form.
+
+        Parameters
+        ----------
+        form : str
+            What the form was given at random.
+
+        Raises
+        ------
+        IdentityError, RequestInvalid, TokenNotShown, LedgerUnverified
+        """
+        if len(form) < TOKEN_KEY_MIN:
+            raise RequestInvalid.at("", "open the form anew: it is good for one token")
+        token = Token(id_of_derived(by.id, form), make_token().secret)
+        try:
+            self.create_token(name, *roles, days=days, read_only=read_only, actor=by.id, token=token, by=by)
+        except _MadeBefore:
+            raise TokenNotShown(
+                f"This form has made the token {token.id}, which cannot be shown again: revoke it and make another."
+            ) from None
+        return token, self.get_token(token.id)
 
     def create_token_over_http(
         self, name: str, *roles: Role, days: int, read_only: bool, by: Principal, key: str | None = None
@@ -475,7 +513,14 @@ class IdentityService:
         )
 
     def rotate_token(
-        self, token_id: str, *, grace_s: int = 0, actor: str, of: Principal | None = None, key: str | None = None
+        self,
+        token_id: str,
+        *,
+        grace_s: int = 0,
+        actor: str,
+        of: Principal | None = None,
+        by: Principal | None = None,
+        key: str | None = None,
     ) -> tuple[Token, TokenRecord]:
         """Make a new token of the same principal, scopes and lifetime; the old one ends, now or after a grace.
 
@@ -485,6 +530,8 @@ class IdentityService:
             For how long the old one goes on, in seconds.
         of : Principal, optional
             Whose token it must be.
+        by : Principal, optional
+            Who asks over HTTP for a token of somebody else; see `create_token`.
         key : str, optional
             Of the request: a retry, while the old token goes on, gets the same new one.
 
@@ -513,7 +560,7 @@ class IdentityService:
             last_used_at=None,
         )
         try:
-            self._replace(old, token, record, ends, actor, is_bounded=of is not None)
+            self._replace(old, token, record, ends, actor, is_bounded=of is not None, by=by)
         except _MadeBefore:
             known = self._find_rotated(self.get_token(token_id), key)
             if known is None:
@@ -522,7 +569,15 @@ class IdentityService:
         return token, record
 
     def _replace(
-        self, old: TokenRecord, token: Token, record: TokenRecord, ends: str, actor: str, *, is_bounded: bool
+        self,
+        old: TokenRecord,
+        token: Token,
+        record: TokenRecord,
+        ends: str,
+        actor: str,
+        *,
+        is_bounded: bool,
+        by: Principal | None,
     ) -> None:
         """Write a token in the place of another, which ends then."""
         since = timestamp(self.now() - timedelta(days=1))
@@ -531,6 +586,8 @@ class IdentityService:
             if has_ended or not repository.replace_token(unit.connection, old.id, token.id, ends):
                 raise _MadeBefore(f"the token {old.id!r} has ended, or was rotated before")
             self._issue(unit, token, record, actor, replaces=old.id, replaced_ends_at=ends)
+            if by is not None:
+                self._check_made_for(unit, old.principal, old.scopes.restrict(old.principal.roles), by)
             made = repository.count_rotations(unit.connection, old.principal.id, since)
             if is_bounded and made > ROTATIONS_PER_DAY_MAX:
                 raise IdentityError(

@@ -199,7 +199,16 @@ PAGES: dict[tuple[str, str], Route] = {
     ("POST", "/admin/sessions/{session_id}/close"): Route(
         A.END_RESERVATION, "session to end", status=303, besides={"closed": 409}
     ),
+    ("GET", "/admin/inbox"): Route(A.REGISTER),
+    ("GET", "/admin/inbox/{file_id}"): Route(A.REGISTER, "inbox file"),
+    ("POST", "/admin/inbox/{file_id}"): Route(A.REGISTER, "inbox file", {}, 422),
     ("GET", "/admin/tokens"): Route(A.READ_PRINCIPALS),
+    ("GET", "/admin/tokens/new"): Route(A.ISSUE),
+    ("POST", "/admin/tokens/new"): Route(A.ISSUE, sent={"name": "x"}, status=422),
+    ("GET", "/admin/tokens/{token_id}/rotate"): Route(A.ISSUE, "token"),
+    ("POST", "/admin/tokens/{token_id}/rotate"): Route(
+        A.ISSUE, "token", {"grace_s": "0"}, 201, {"expired": 422, "revoked": 422}
+    ),
     ("POST", "/admin/tokens/{token_id}/revoke"): Route(A.REVOKE, "token", {}, 303),
     ("GET", "/admin/keys"): Route(A.READ_KEYS),
     ("GET", "/admin/acts/permits/grant"): Route(A.ASK_PERMIT),
@@ -219,9 +228,13 @@ PAGES: dict[tuple[str, str], Route] = {
 FORMS = {
     "/admin/acts/permits/grant",
     "/admin/acts/permits/revoke",
+    "/admin/inbox",
+    "/admin/inbox/{file_id}",
     "/admin/permits/ask",
     "/admin/permits/{permit_id}/change",
     "/admin/proposals/population",
+    "/admin/tokens/new",
+    "/admin/tokens/{token_id}/rotate",
 }
 """Pages that only begin an act: whoever may only look has no use for them."""
 
@@ -431,7 +444,7 @@ def test_every_route_is_declared(place: Place) -> None:
             assert UNKNOWN in place.objects(route) or not route.kind, path
             assert {*route.besides, *route.for_analysts, *route.hides} <= {*place.objects(route)}, path
             assert not (method == "GET" and route.sent), path
-    assert {route.action for route in ROUTES.values()} == set(Action) == set(POLICY)
+    assert {route.action for route in (ROUTES | PAGES).values() if route.action} == set(Action) == set(POLICY)
     for decorator in (endpoint, page):
         with pytest.raises(TypeError):
             decorator()  # type: ignore[call-arg]
@@ -480,6 +493,7 @@ PUBLISHED = {
     "read the [register](identity.md#the-register)": {A.READ_REGISTER},
     "make tokens of analysts and auditors": {A.ISSUE},
     "revoke tokens": {A.REVOKE},
+    "register files of the [inbox](dashboard.md#the-inbox)": {A.REGISTER},
 }
 """The rows of the table in docs/problems.md."""
 
