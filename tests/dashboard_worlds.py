@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -217,6 +218,44 @@ def token_of(answer: httpx.Response) -> str:
     found = re.search(r'name="form_token" value="([0-9a-f]{64})"', answer.text)
     assert found is not None, answer.text[:2000]
     return found[1]
+
+
+class _Fields(HTMLParser):
+    """What a browser would send of the last form of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: dict[str, list[str]] = {}
+        self._select = self._textarea = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        said = {name: value or "" for name, value in attrs}
+        if tag == "form":
+            self.found = {}
+        elif tag == "select":
+            self._select = said["name"]
+            self.found.setdefault(self._select, []).append("")
+        elif tag == "option" and "selected" in said:
+            self.found[self._select][-1] = said["value"]
+        elif tag == "textarea":
+            self._textarea = said["name"]
+            self.found.setdefault(self._textarea, []).append("")
+        elif tag == "input" and (said.get("type") != "checkbox" or "checked" in said):
+            self.found.setdefault(said["name"], []).append(said.get("value", ""))
+
+    def handle_data(self, data: str) -> None:
+        if self._textarea:
+            self.found[self._textarea][-1] += data
+
+    def handle_endtag(self, tag: str) -> None:
+        self._textarea = "" if tag == "textarea" else self._textarea
+
+
+def fields_of(answer: httpx.Response) -> dict[str, list[str]]:
+    """Return the fields of the last form of a page, each with its values in order."""
+    parser = _Fields()
+    parser.feed(answer.text)
+    return parser.found
 
 
 def text_of(html: str) -> str:

@@ -6,14 +6,15 @@ import json
 import re
 import sqlite3
 from collections.abc import Iterator
+from datetime import timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from dashboard_worlds import MARKUP, ORIGIN, PEOPLE, Person, furnished_world, session_of, text_of, token_of
+from dashboard_worlds import MARKUP, ORIGIN, PEOPLE, Person, fields_of, furnished_world, session_of, text_of, token_of
 from starlette.routing import Route
-from support import World, ZeroNoise, body, open_world
+from support import TERMS, World, ZeroNoise, body, open_world
 
 from curator_service.approvals.entries import Discussed
 from curator_service.backup import write_backup
@@ -25,6 +26,8 @@ from curator_service.dashboard.repository import list_entries_that_say
 from curator_service.dashboard.sessions import form_token
 from curator_service.entries.base import REGISTER
 from curator_service.identity.policy import POLICY, Role
+from curator_service.kit.clock import timestamp
+from curator_service.kit.db import Base
 from curator_service.ledger.chain.attestation import list_attested
 from curator_service.ledger.response_models import AmountModel
 from curator_service.permits.spending import By, list_spent, write_csv
@@ -78,7 +81,8 @@ def pages_of(world: World) -> list[str]:
         "/admin/permits/ask", f"/admin/permits/{permit}/change", "/admin/proposals",
         *(f"/admin/proposals/{one.id}" for one in world.curator.approvals.list_proposals()),
         "/admin/proposals/population", "/admin/datasets",
-        "/admin/datasets/cohort", "/admin/surveys", "/admin/surveys/smoking", "/admin/sessions",
+        "/admin/datasets/cohort", "/admin/inbox", "/admin/tokens/new", "/admin/surveys", "/admin/surveys/smoking",
+        "/admin/sessions",
         f"/admin/sessions/{session_of(world)}", "/admin/tokens", "/admin/keys", "/admin/nothing-here",
     ]  # fmt: skip
 
@@ -393,6 +397,7 @@ class TestForms:
             "token_id": "x",
             "session_id": "x",
             "survey": "x",
+            "file_id": "x",
         }
         before = [officers.account(name).sequence for name in ("town", "valley")]
         posted = 0
@@ -453,7 +458,9 @@ class TestFreshness:
         assert self.ask(person, mu="0.05").status_code == 303  # it counts for the next minutes
 
     def test_every_act_that_changes_what_may_be_spent_asks(self, officers: World) -> None:
-        person = Person(officers, "olga")
+        roles = (Role.PRIVACY_OFFICER, Role.OPERATOR, Role.STEWARD)
+        officers.tokens["rosa"] = officers.curator.identity.create_token("rosa", *roles).text
+        person = Person(officers, "rosa")
         officers.clock.advance(minutes=6)
         form = token_of(person.get("/admin"))
         for address in (
@@ -462,6 +469,9 @@ class TestFreshness:
             "/admin/permits/prm_0/change",
             "/admin/permits/prm_0/end",
             "/admin/tokens/0/revoke",
+            "/admin/tokens/new",
+            "/admin/tokens/0/rotate",
+            "/admin/inbox/0",
             "/admin/sessions/ses_0/close",
             "/admin/surveys/smoking/close",
         ):
@@ -953,6 +963,121 @@ class TestActs:
         assert ada.get("/admin").status_code == 303
         again = opal.submit("/admin/tokens", f"/admin/tokens/{token}/revoke")
         assert again.headers["location"] == "/admin/tokens?done=revoked"  # as whoever repeats it expects
+
+
+class TestTokens:
+    ASKED: ClassVar = {"name": "cora", "roles": "analyst", "days": "30"}
+
+    @pytest.fixture
+    def opal(self, both: World) -> Person:
+        both.add_token("opal", Role.OPERATOR)
+        return Person(both, "opal")
+
+    def make(self, person: Person, **changes: Any) -> Any:
+        entered = {name: [text] for name, text in (self.ASKED | changes).items()}
+        return person.post("/admin/tokens/new", fields_of(person.get("/admin/tokens/new")) | entered)
+
+    def test_one_is_shown_once_and_kept_nowhere(
+        self, both: World, opal: Person, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        fields = fields_of(opal.get("/admin/tokens/new")) | {"name": ["cora"]}
+        made = opal.post("/admin/tokens/new", fields)
+        assert (made.status_code, made.headers["cache-control"]) == (201, "no-store")
+        (text,) = re.findall(r"cur_[0-9a-f]{16}_[A-Za-z0-9_-]{43}", made.text)
+        caller = both.api(None).get("/v1/me", token=text).json()
+        assert (caller["name"], caller["roles"], caller["read_only"]) == ("cora", ["analyst"], False)
+        secret = text.split("_", 2)[2]
+        for table in Base.metadata.tables:
+            assert secret not in str(both.sql(f"SELECT * FROM {table}"))
+        assert secret not in caplog.text
+        assert secret not in opal.get("/admin/tokens").text
+        again = opal.post("/admin/tokens/new", fields)
+        assert (again.status_code, "cannot be shown again" in text_of(again.text)) == (409, True)
+        assert secret not in again.text
+        assert [one.principal.name for one in both.curator.identity.list_tokens()].count("cora") == 1
+
+    def test_it_has_the_roles_and_the_end_that_were_asked_for(self, both: World, opal: Person) -> None:
+        made = self.make(opal, roles="auditor", days="7", read_only="yes")
+        (text,) = re.findall(r"cur_[0-9a-f]{16}_[A-Za-z0-9_-]{43}", made.text)
+        caller = both.api(None).get("/v1/me", token=text).json()
+        assert (caller["roles"], caller["read_only"]) == (["auditor"], True)
+        assert caller["expires_at"] == timestamp(both.clock() + timedelta(days=7))
+        entries = both.curator.register.list_entries(after=0, count=1000)
+        (entry,) = [one for one in entries if one["kind"] == "token" and one["holder"] == "cora"]
+        assert entry["actor"] == next(one.id for one in both.curator.identity.list_principals() if one.name == "opal")
+
+    @pytest.mark.parametrize("role", ["steward", "privacy_officer", "operator", "root"])
+    def test_none_is_made_or_rotated_for_whoever_is_appointed_at_the_machine(
+        self, both: World, opal: Person, role: str
+    ) -> None:
+        before = len(both.curator.identity.list_tokens())
+        assert self.make(opal, roles=role).status_code == 422
+        both.curator.identity.create_token("vera", Role.ANALYST)
+        for known in (Role.STEWARD, Role.PRIVACY_OFFICER, Role.OPERATOR):
+            both.curator.identity.set_roles("vera", known, Role.ANALYST, actor="operator:test")
+            assert "for analysts and auditors alone" in text_of(self.make(opal, name="vera").text)
+            token = both.curator.identity.create_token("vera", Role.ANALYST)
+            rotated = opal.submit(f"/admin/tokens/{token.id}/rotate", f"/admin/tokens/{token.id}/rotate", grace_s="0")
+            assert (rotated.status_code, "for analysts and auditors alone" in text_of(rotated.text)) == (422, True)
+            assert both.curator.identity.find_valid(token.id) is not None
+            assert f"{token.id}/rotate" not in opal.get("/admin/tokens").text
+        assert len(both.curator.identity.list_tokens()) == before + 4
+
+    @pytest.mark.parametrize(
+        ("changes", "said"),
+        [
+            ({"name": "no name"}, "name"),
+            ({"days": "0"}, "days"),
+            ({"days": "forever"}, "days"),
+            ({"roles": ""}, "roles"),
+            ({"once": ""}, "open the form anew"),
+            ({"once": "short"}, "open the form anew"),
+            ({"name": "olga2", "roles": "analyst steward"}, "roles"),
+        ],
+    )
+    def test_what_is_wrong_makes_none(self, both: World, opal: Person, changes: dict[str, str], said: str) -> None:
+        before = len(both.curator.identity.list_tokens())
+        answer = self.make(opal, **changes)
+        assert (answer.status_code, said in text_of(answer.text)) == (422, True)
+        assert len(both.curator.identity.list_tokens()) == before
+
+    @pytest.mark.parametrize(("grace_s", "status"), [("0", 401), ("3600", 200)])
+    def test_a_rotated_one_ends_as_it_was_said(self, both: World, opal: Person, grace_s: str, status: int) -> None:
+        token = both.tokens["ada"].split("_")[1]
+        address = f"/admin/tokens/{token}/rotate"
+        assert address in opal.get("/admin/tokens").text
+        made = opal.submit(address, address, grace_s=grace_s)
+        assert (made.status_code, made.headers["cache-control"]) == (201, "no-store")
+        (text,) = re.findall(r"cur_[0-9a-f]{16}_[A-Za-z0-9_-]{43}", made.text)
+        assert both.api(None).get("/v1/me", token=text).json()["name"] == "ada"
+        assert both.api(None).get("/v1/me", token=both.tokens["ada"]).status_code == status
+        again = opal.submit("/admin", address, grace_s=grace_s)
+        assert (again.status_code, "was rotated before" in text_of(again.text)) == (422, True)
+        assert opal.submit("/admin", address, grace_s="86401").status_code == 422
+
+    def test_whoever_approved_what_somebody_spends_does_not_get_their_token(self, officers: World) -> None:
+        officers.add_token("opal", Role.OPERATOR)
+        both = (Role.OPERATOR, Role.PRIVACY_OFFICER)
+        officers.curator.identity.set_roles("opal", *both, actor="operator:test")
+        officers.tokens["opal"] = officers.curator.identity.create_token("opal", *both).text
+        proposal = officers.api("olga").post("/v1/permits", json=TERMS).json()["id"]
+        assert officers.api("opal").post(f"/v1/admin/proposals/{proposal}/approve").status_code == 200
+        opal, token = Person(officers, "opal"), officers.tokens["ada"].split("_")[1]
+        address = f"/admin/tokens/{token}/rotate"
+        for answer in (self.make(opal, name="ada"), opal.submit("/admin/tokens", address, grace_s="0")):
+            assert (answer.status_code, "you approved what 'ada' may spend" in text_of(answer.text)) == (422, True)
+
+    def test_it_takes_a_proof_of_the_last_minutes(self, both: World, opal: Person) -> None:
+        both.clock.advance(minutes=6)
+        before = len(both.curator.identity.list_tokens())
+        asked = self.make(opal)
+        assert (asked.status_code, "Enter your token again" in text_of(asked.text)) == (403, True)
+        token = both.tokens["ada"].split("_")[1]
+        assert opal.submit("/admin", f"/admin/tokens/{token}/rotate", grace_s="0").status_code == 403
+        assert len(both.curator.identity.list_tokens()) == before
+        made = opal.post("/admin/tokens/new", fields_of(asked) | {"token": [both.tokens["opal"]]})
+        assert made.status_code == 201
+        assert both.tokens["opal"] not in made.text
 
 
 class TestThresholdSessions:
