@@ -90,7 +90,7 @@ class Browser:
         return known and stated.hostname == self._host.hostname and same_port
 
     def form(self) -> dict[str, list[str]]:
-        """Return the fields of the form that was posted.
+        """Return the fields of the form that was posted, with lines that end in one sign where a browser sends two.
 
         Raises
         ------
@@ -99,11 +99,12 @@ class Browser:
         if self._content_type.partition(";")[0].strip().lower() != "application/x-www-form-urlencoded":
             raise MediaTypeUnsupported("A form is sent as `application/x-www-form-urlencoded`.")
         try:
-            return parse_qs(
+            fields = parse_qs(
                 self._body.decode("ascii"), keep_blank_values=True, max_num_fields=FIELDS_MAX, errors="strict"
             )
         except ValueError:
             raise BodyMalformed("The form cannot be read.") from None
+        return {name: [text.replace("\r\n", "\n") for text in texts] for name, texts in fields.items()}
 
 
 def _read_cookies(headers: list[str]) -> dict[str, str]:

@@ -44,7 +44,7 @@ FILES_MAX = 10_000
 BYTES_MAX = 2**30
 COLUMNS_MAX = 200
 """Of a file, and so of a form."""
-STORED_BYTES_MAX = 2**32
+STORED_BYTES_MAX = 2**30
 """Of the rows that a declared capacity takes, whatever a file has: disks are filled by declarations, too."""
 TRIES_MAX = 30
 """Declarations within a day that rows are held against: each answer tells a little of them."""
@@ -60,7 +60,7 @@ class InboxFault(Exception):
 
     def __init__(self, *faults: str) -> None:
         super().__init__(faults[0])
-        self.faults = list(faults)
+        self.faults = faults
 
 
 @dataclass(frozen=True, slots=True)

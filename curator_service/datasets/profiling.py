@@ -115,7 +115,8 @@ def _check_header(source: Source, headers: Sequence[str]) -> None:
 
 def _refuse_header(source: Source, place: int, rule: str) -> MalformedSource:
     said = f"{source.label}: the name of column {place + 1} {rule}, so the first line may be a person's row"
-    ways = "if the file has no header, name its columns with `curator manifest draft --header`; if it has one, give that column another name"
+    ways = "if the file has no header, name its columns with `curator manifest draft --header`; if it has one, give "
+    ways += "that column another name"
     return MalformedSource(f"{said}: {ways}")
 
 

@@ -284,7 +284,28 @@ class TestLook:
         assert (answer.status_code, "cannot be read to its end" in text_of(answer.text)) == (422, True)
         assert stella.get(address_of(inbox, "visits.csv")).status_code == 200
 
-    def test_one_file_is_read_at_a_time_and_no_connection_is_held(self, inbox: World) -> None:
+    def test_no_connection_to_the_database_is_held_while_rows_are_read(
+        self, stewards: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Others wait for one: pools are small."""
+        stella, held = Person(stewards, "stella"), []
+        database = stella.app.state.curator.database
+
+        def watch(read: Callable[..., Any]) -> Callable[..., Any]:
+            def watched(*given: Any, **options: Any) -> Any:
+                held.append(getattr(database._local, "connection", None))
+                return read(*given, **options)
+
+            return watched
+
+        monkeypatch.setattr(inboxes, "read_apart", watch(inboxes.read_apart))
+        monkeypatch.setattr(inboxes, "check_rows", watch(inboxes.check_rows))
+        storage = stella.app.state.curator.datasets.storage
+        monkeypatch.setattr(storage, "ingest", watch(storage.ingest))
+        assert register(stella).status_code == 303
+        assert held == [None] * 4  # a look, a digest, a check, and the registration
+
+    def test_one_file_is_read_at_a_time(self, inbox: World) -> None:
         stella = Person(inbox, "stella")
         held = lock(inbox.curator.datasets.storage.root / ".inbox", os.O_CREAT)
         assert held is not None
@@ -350,7 +371,8 @@ class TestRegister:
         assert answer.status_code == 422
         told = text_of(answer.text)
         for said in (
-            "age: the value is not a number", "sex: the value is not one of the declared levels feminine, masculine, other",
+            "age: the value is not a number",
+            "sex: the value is not one of the declared levels feminine, masculine, other",
             "4 fields where the header has 3", "there are more rows than the row_capacity of 40",
         ):  # fmt: skip
             assert said in told, told
@@ -377,7 +399,7 @@ class TestRegister:
         [
             ({"row_capacity": ""}, "row_capacity"),
             ({"row_capacity": "many"}, "row_capacity"),
-            ({"row_capacity": str(10**11)}, "take more than 4 GiB"),
+            ({"row_capacity": str(10**11)}, "take more than 1 GiB"),
             ({"whose": ""}, "a manifest says whose rows these are"),
             ({"whose": "subject"}, "a manifest says whose rows these are"),
             ({"population": "nowhere"}, "the population 'nowhere' does not exist"),

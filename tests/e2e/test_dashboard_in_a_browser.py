@@ -3,11 +3,12 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from browsers import launch, list_violations
-from dashboard_worlds import PEOPLE, furnished_world, serve, session_of
+from dashboard_worlds import MARKUP, PEOPLE, furnished_world, serve, session_of
 from patience import scaled
 from support import World
 
@@ -16,15 +17,28 @@ pytestmark = [pytest.mark.slow, pytest.mark.machines]
 
 @pytest.fixture(scope="module")
 def past(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with furnished_world(tmp_path_factory.mktemp("past")) as world:
+    folder = tmp_path_factory.mktemp("past")
+    with furnished_world(folder, inbox=folder / "inbox") as world:
+        fill_inbox(folder / "inbox")
         yield world
 
 
 @pytest.fixture(scope="module")
 def changing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """Return another one, for what is decided."""
-    with furnished_world(tmp_path_factory.mktemp("changing")) as world:
+    folder = tmp_path_factory.mktemp("changing")
+    with furnished_world(folder, inbox=folder / "inbox") as world:
+        fill_inbox(folder / "inbox")
         yield world
+
+
+def fill_inbox(folder: Path) -> None:
+    """Put files there: one to register, one of hostile names, and one that is no table."""
+    folder.mkdir()
+    rows = "".join(f"{20 + i % 60},{'ab'[i % 2]},2020-01-{1 + i % 28:02d},{i % 7}\n" for i in range(100))
+    (folder / "visits.csv").write_text(f"age (years),ward,seen,{MARKUP.split('>')[0].replace(',', '')}\n{rows}")
+    (folder / "\u202eevitisop<b>{{ 7 * 7 }}.csv").write_text("a,b\n1,2\n")
+    (folder / ("w" * 250)).write_text("17,18\n19,20\n")
 
 
 @pytest.fixture(scope="module")
@@ -223,3 +237,72 @@ def test_paper_has_no_forms_and_all_of_a_table(browser: Any, past: World, addres
             assert tab.page.locator(f"{hidden}:visible").count() == 0
         assert tab.page.locator("svg.bar").first.is_visible()
         assert len(tab.page.pdf(format="A4")) > 10_000
+
+
+def pages_of_stewards(world: World) -> list[str]:
+    return ["/admin/inbox", *(f"/admin/inbox/{one.id}" for one in world.curator.inbox.list_files()[0])]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("who", ["stella", "opal"])
+def test_pages_of_stewards_and_operators_have_no_fault_and_fit_a_telephone(
+    browser: Any, past: World, address: str, who: str, scheme: str
+) -> None:
+    token = past.tokens["ada"].split("_")[1]
+    pages = pages_of_stewards(past) if who == "stella" else ["/admin/tokens/new", f"/admin/tokens/{token}/rotate"]
+    small = {"width": 320, "height": 700}
+    with opened(browser, address, past.tokens[who], color_scheme=scheme, bypass_csp=True, viewport=small) as tab:
+        for page in [*pages, "/admin/tokens"] if who == "opal" else pages:
+            tab.open(page)
+            assert tab.page.title() != "owned"
+            assert tab.page.evaluate("document.documentElement.scrollWidth") <= 320, page
+            for summary in tab.page.query_selector_all("details:not([open]) > summary"):
+                summary.click()
+            assert list_violations(tab.page, scheme) == [], page
+        assert tab.elsewhere == []
+
+
+@pytest.mark.parametrize("has_scripts", [True, False])
+def test_a_file_is_registered_on_a_page(browser: Any, changing: World, has_scripts: bool) -> None:
+    name = f"visits{has_scripts}"
+    with serve(changing) as address:
+        with opened(browser, address, changing.tokens["stella"], java_script_enabled=has_scripts) as tab:
+            tab.page.click("text=Inbox")
+            tab.page.click("text=visits.csv")
+            assert not tab.page.locator("#levels-1").is_visible()  # a number has no levels
+            tab.page.fill("#name", name)
+            tab.page.select_option("#population", "town")
+            tab.page.select_option("#whose", "persons")
+            tab.page.fill("#row_capacity", "99")
+            tab.page.fill("#lower-1", "18")
+            tab.page.fill("#upper-1", "90")
+            tab.page.fill("#levels-2", "a\nb")
+            tab.page.select_option("#kind-3", "")
+            tab.page.select_option("#kind-4", "")
+            tab.page.click("form .main")
+            assert "there are more rows than the row_capacity of 99" in tab.page.locator("[role=alert]").inner_text()
+            tab.page.fill("#row_capacity", "1000")
+            tab.page.click("form .main")
+            assert "Registered." in tab.page.locator("[role=status]").inner_text()
+            assert tab.page.locator("h1").inner_text() == name
+    assert name in {one.name for one in changing.curator.datasets.list_all()}
+
+
+def test_a_token_is_made_on_a_page_and_copied(browser: Any, changing: World) -> None:
+    with serve(changing) as address:
+        permissions = ["clipboard-read", "clipboard-write"]
+        with opened(browser, address, changing.tokens["opal"], permissions=permissions) as tab:
+            tab.page.click("nav >> text=Tokens")
+            tab.page.click("text=Make a token")
+            tab.page.fill("#name", "cora")
+            tab.page.click("form .main")
+            made = tab.page.locator("#made").inner_text()
+            tab.page.click("text=Copy")
+            assert tab.page.evaluate("navigator.clipboard.readText()") == made
+            # Neither a way back nor a page of the history shows it again.
+            tab.open("/admin")
+            tab.page.go_back()
+            assert made not in tab.page.content()
+            kept = tab.page.evaluate("[...Object.values(localStorage), ...Object.values(sessionStorage)]")
+            assert all(made not in text for text in kept)
+        assert changing.curator.identity.authenticate(f"Bearer {made}").name == "cora"

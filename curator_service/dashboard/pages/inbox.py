@@ -1,7 +1,7 @@
 """The inbox: files of this machine that a steward looks at, declares and registers; no row is on a page."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 from fastapi import APIRouter, Response
@@ -112,7 +112,7 @@ def _show(
     context: PageContext,
     file: InboxFile,
     columns: list[dict[str, str]] | None,
-    faults: list[str],
+    faults: Sequence[str],
     status: int,
     entered: Mapping[str, str] | None = None,
 ) -> Response:
