@@ -64,7 +64,7 @@ def provider(**changes: Any) -> IdentityProvider:
     """Return the settings of the issuer."""
     told: dict[str, Any] = {
         "issuer": ISSUER, "name": "hospital", "audience": "curator", "client_id": "notebooks",
-        "roles": {"researchers": ["analyst"], "dpo": ["privacy_officer", "auditor"]}, **changes,
+        "roles": {"researchers": ["analyst"], "dpo": ["privacy_officer", "auditor"], "it": ["operator"]}, **changes,
     }  # fmt: skip
     return IdentityProvider.model_validate(told)
 

@@ -15,7 +15,7 @@ import httpx
 import jwt
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from dashboard_worlds import ORIGIN, Person, text_of, token_of
+from dashboard_worlds import ORIGIN, Person, fields_of, text_of, token_of
 from issuers import ISSUER, RSA, T, claims, provider, sign
 from sign_in_worlds import (
     CLIENT,
@@ -710,6 +710,20 @@ class TestFreshness:
         person = self.stale(place)
         place.world.add_token("olga", Role.PRIVACY_OFFICER)
         self.led(self.ask(person, token=place.world.tokens["olga"]))
+
+    def test_a_token_is_made_by_the_last_click_and_its_form_is_forgotten(self, either: Place) -> None:
+        person = either.signed_in(groups=["it"], auth_time=T - 3600)
+        form = "/admin/tokens/new"
+        asked = fields_of(person.get(form)) | {"name": ["cora"]}
+        address = self.led(person.post(form, asked))
+        either.world.clock.advance(seconds=30)
+        person.arrive(either.issuer.sign_in(address, groups=["it"]))
+        page = person.get("/admin/confirm")
+        assert "Make a token for cora" in text_of(page.text)
+        assert asked["once"][0] not in text_of(page.text)
+        assert "cora" not in [one.name for one in either.world.curator.identity.list_principals()]
+        assert person.post(form, fields_of(page)).status_code == 201
+        assert person.get("/admin/confirm").headers["location"] == "/admin"
 
     def test_what_is_approved_is_said_before_the_last_click(self, place: Place) -> None:
         place.world.add_token("otto", Role.PRIVACY_OFFICER)

@@ -265,26 +265,28 @@ def test_pages_of_stewards_and_operators_have_no_fault_and_fit_a_telephone(
 @pytest.mark.parametrize("has_scripts", [True, False])
 def test_a_file_is_registered_on_a_page(browser: Any, changing: World, has_scripts: bool) -> None:
     name = f"visits{has_scripts}"
-    with serve(changing) as address:
-        with opened(browser, address, changing.tokens["stella"], java_script_enabled=has_scripts) as tab:
-            tab.page.click("text=Inbox")
-            tab.page.click("text=visits.csv")
-            assert not tab.page.locator("#levels-1").is_visible()  # a number has no levels
-            tab.page.fill("#name", name)
-            tab.page.select_option("#population", "town")
-            tab.page.select_option("#whose", "persons")
-            tab.page.fill("#row_capacity", "99")
-            tab.page.fill("#lower-1", "18")
-            tab.page.fill("#upper-1", "90")
-            tab.page.fill("#levels-2", "a\nb")
-            tab.page.select_option("#kind-3", "")
-            tab.page.select_option("#kind-4", "")
-            tab.page.click("form .main")
-            assert "there are more rows than the row_capacity of 99" in tab.page.locator("[role=alert]").inner_text()
-            tab.page.fill("#row_capacity", "1000")
-            tab.page.click("form .main")
-            assert "Registered." in tab.page.locator("[role=status]").inner_text()
-            assert tab.page.locator("h1").inner_text() == name
+    with (
+        serve(changing) as address,
+        opened(browser, address, changing.tokens["stella"], java_script_enabled=has_scripts) as tab,
+    ):
+        tab.page.click("text=Inbox")
+        tab.page.click("text=visits.csv")
+        assert not tab.page.locator("#levels-1").is_visible()  # a number has no levels
+        tab.page.fill("#name", name)
+        tab.page.select_option("#population", "town")
+        tab.page.select_option("#whose", "persons")
+        tab.page.fill("#row_capacity", "99")
+        tab.page.fill("#lower-1", "18")
+        tab.page.fill("#upper-1", "90")
+        tab.page.fill("#levels-2", "a\nb")
+        tab.page.select_option("#kind-3", "")
+        tab.page.select_option("#kind-4", "")
+        tab.page.click("form .main")
+        assert "there are more rows than the row_capacity of 99" in tab.page.locator("[role=alert]").inner_text()
+        tab.page.fill("#row_capacity", "1000")
+        tab.page.click("form .main")
+        assert "Registered." in tab.page.locator("[role=status]").inner_text()
+        assert tab.page.locator("h1").inner_text() == name
     assert name in {one.name for one in changing.curator.datasets.list_all()}
 
 
