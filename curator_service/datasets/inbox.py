@@ -218,8 +218,10 @@ class Inbox:
                     manifest, path, actor=actor, other_people=other_people, is_meant=is_meant
                 )
         except (IngestError, OSError):
-            raise InboxFault(_UNREADABLE) from None
-        except (RegistrationError, SigningError) as error:
+            raise InboxFault(f"it cannot be read, or there is no room to store it; {_AT_THE_MACHINE}") from None
+        except SigningError:  # it names folders of the machine
+            raise InboxFault("a private key of the curator is not here; an operator runs `curator doctor`") from None
+        except RegistrationError as error:
             raise InboxFault(str(error)) from None
 
     def _check_rows(self, path: Path, manifest: Manifest) -> None:

@@ -21,8 +21,10 @@ from support import World, csv_text, make_rows, open_population, open_world
 from curator_service.datasets import inbox as inboxes
 from curator_service.datasets.inbox import FILES_MAX, TRIES_MAX
 from curator_service.datasets.manifest import Manifest
+from curator_service.datasets.sources.base import IngestError
 from curator_service.identity.policy import Role
 from curator_service.kit.files import lock
+from curator_service.ledger.chain.signing import SigningError
 from curator_service.privacy.accountant import Price
 from curator_service.settings import Settings
 
@@ -526,6 +528,23 @@ class TestRegister:
             assert thief.post(address, fields | {"token": [token]}).status_code == 403
         assert "visits" not in names_of(inbox)
         assert not (inbox.settings.anchor_folder / "inbox").exists()
+
+    @pytest.mark.parametrize(("error", "said"), [
+        (OSError(28, "No space left on /secret"), "no room to store it"),
+        (IngestError("/secret, line 7: no"), "no room to store it"),
+        (SigningError("/secret/keys has no key"), "a private key of the curator is not here"),
+    ])  # fmt: skip
+    def test_what_fails_on_the_machine_names_no_folder(
+        self, inbox: World, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+    ) -> None:
+        def fail(*_: Any, **__: Any) -> None:
+            raise error
+
+        stella = Person(inbox, "stella")
+        monkeypatch.setattr(stella.app.state.curator.datasets.storage, "ingest", fail)
+        answer = register(stella)
+        assert (answer.status_code, said in text_of(answer.text), "secret" in answer.text) == (422, True, False)
+        assert "visits" not in names_of(inbox)
 
     def test_under_a_seal_nothing_is_registered(self, inbox: World) -> None:
         stella, address = Person(inbox, "stella"), address_of(inbox, "visits.csv")
