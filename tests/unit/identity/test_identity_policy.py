@@ -48,11 +48,8 @@ def test_an_auditor_only_looks() -> None:
 def test_whoever_only_looks_moves_no_amount_and_decides_nothing() -> None:
     """`READING` is what a token may do that was made to look: nothing that spends, asks, decides or makes others."""
     acting = {Action.REQUEST_RELEASE, Action.RESERVE, Action.END_RESERVATION, Action.SET_LIMIT, Action.ASK_PERMIT}
-<<<<<<< HEAD
     acting |= {Action.WITHDRAW, Action.DISCUSS, Action.END_PERMIT, Action.ISSUE, Action.REVOKE, Action.COLLECT}
-=======
-    acting |= {Action.WITHDRAW, Action.END_PERMIT, Action.ISSUE, Action.REVOKE, Action.COLLECT, Action.REGISTER}
->>>>>>> bdf1f8e1 (Say in the threat model what a steward's session can do, and document the inbox)
+    acting |= {Action.REGISTER}
     assert set(Action) - READING - PUBLIC == acting
 
 
