@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 from curator_service import __version__
 from curator_service.acts import SLICES
 from curator_service.api.acts import Acts
+from curator_service.api.below import Below
 from curator_service.api.http import NearestProxy, RequestGuard, handle_http_exception, handle_problem, json_response
 from curator_service.api.metrics import MEDIA_TYPE, Metrics
 from curator_service.api.observer import Observer
@@ -160,6 +161,9 @@ def create_app(
     app.add_middleware(RequestGuard, body_bytes_max=settings.body_bytes_max, observer=observer)
     if settings.believes_any_proxy:
         app.add_middleware(NearestProxy)
+    if settings.public_path:
+        app.add_middleware(Below, path=settings.public_path)
+        app.servers = [{"url": settings.public_path}]
     app.add_exception_handler(Problem, handle_problem)
     app.add_exception_handler(HTTPException, handle_http_exception)
     _add_health(app, readiness, pages)

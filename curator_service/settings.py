@@ -39,7 +39,9 @@ CHANGING_CLAIMS = frozenset(
     }
 )
 """Claims that a person or an administrator may change, or that may be given to somebody else."""
-_ORIGIN = re.compile(r"(https://[^/?#@\s]+|http://(127\.0\.0\.1|\[::1\]|localhost)(:\d+)?)/?")
+_PUBLIC = re.compile(
+    r"(https://[^/?#@\s]+|http://(127\.0\.0\.1|\[::1\]|localhost)(:\d+)?)(?P<path>(/(?!\.{1,2}(/|$))[A-Za-z0-9._~-]+)*)/?"
+)
 _ADDRESS = re.compile(r"(https://[^/?#@\s]+|http://(127\.0\.0\.1|\[::1\]|localhost)(:\d+)?)(/[^?#\s]*)?")
 
 
@@ -212,8 +214,9 @@ class Settings(BaseSettings):
     )
     public_url: str | None = Field(
         None,
-        description="Where browsers reach the curator, such as `https://curator.example`; needed where people sign in "
-        "at the dashboard with a provider.",
+        description="Where browsers and analysts reach the curator: `https://curator.example`, or "
+        "`https://hospital.example/curator` below a path. Needed there, and where people sign in at the dashboard with "
+        "a provider.",
     )
     requests_per_minute: int = Field(600, ge=1, le=1_000_000, description="Requests of one principal, in one worker.")
     keys_per_day: int = Field(
@@ -300,12 +303,15 @@ class Settings(BaseSettings):
 
     @field_validator("public_url")
     @classmethod
-    def _is_an_origin(cls, url: str | None) -> str | None:
+    def _is_an_address(cls, url: str | None) -> str | None:
         """Refuse an address that a provider could not send a browser back to, or not in secret."""
         if url is None:
             return None
-        if not _ORIGIN.fullmatch(url):
-            raise ValueError("a public address is https://HOST or https://HOST:PORT; http is for this machine alone")
+        if not _PUBLIC.fullmatch(url):
+            raise ValueError(
+                "a public address is https://HOST, https://HOST:PORT or https://HOST/PATH; http is for this machine "
+                "alone"
+            )
         return url.rstrip("/")
 
     @field_validator("engine")
@@ -375,6 +381,12 @@ class Settings(BaseSettings):
         """The folder of the anchor."""
         data_dir = self.data_dir.absolute()
         return self.anchor_dir or data_dir.with_name(f"{data_dir.name}-anchor")
+
+    @property
+    def public_path(self) -> str:
+        """The path of the public address below which the curator is; empty at the root."""
+        found = _PUBLIC.fullmatch(self.public_url or "")
+        return "" if found is None else found["path"]
 
     @property
     def url(self) -> str:

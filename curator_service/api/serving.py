@@ -54,13 +54,15 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def run_server(listener: socket.socket, *, workers: int, **options: Any) -> None:
+def run_server(listener: socket.socket, *, workers: int, public_url: str | None = None, **options: Any) -> None:
     """Serve until a signal; a start that fails ends the process with a status of its own.
 
     Parameters
     ----------
     listener : socket.socket
         Bound to the address.
+    public_url : str, optional
+        Where people reach it; the address of this machine if not given.
     **options
         Of uvicorn.
 
@@ -71,7 +73,8 @@ def run_server(listener: socket.socket, *, workers: int, **options: Any) -> None
     """
     config = uvicorn.Config(workers=workers, **options)
     host, port = listener.getsockname()[:2]
-    log.info("will serve on http://%s:%d", f"[{host}]" if ":" in host else host, port)
+    here = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    log.info("will serve on %s; its pages are at %s/admin", here, public_url or here)
     if workers == 1:
         server = uvicorn.Server(config)
         server.run([listener])

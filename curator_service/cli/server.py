@@ -53,6 +53,7 @@ def serve(
         try:
             run_server(
                 listener,
+                public_url=settings.public_url,
                 app="curator_service.app:create_app",
                 factory=True,
                 workers=count,

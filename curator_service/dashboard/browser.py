@@ -5,6 +5,7 @@ from urllib.parse import parse_qs, urlsplit
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
+from curator_service.api.below import PATH
 from curator_service.api.observer import peer_of
 from curator_service.kit.problems import BodyMalformed, MediaTypeUnsupported
 
@@ -39,6 +40,7 @@ class Browser:
         self._origin = headers.get("origin")
         self._site = headers.get("sec-fetch-site")
         self.peer = peer_of(request.scope)
+        self._below = str(request.scope.get(PATH, ""))
         self.is_bare = request.url.scheme == "http" and self._host.hostname in _LOOPBACK
 
     def cookie(self, name: str) -> str:
@@ -57,11 +59,15 @@ class Browser:
         """
         age = f"; Max-Age={age_s or 0}" if not value or age_s else ""
         secure = "" if self.is_bare else "; Secure"
-        return f"{self._name_of(name)}={value}; Path=/; HttpOnly; SameSite={site}{secure}{age}"
+        return f"{self._name_of(name)}={value}; Path={self._below or '/'}; HttpOnly; SameSite={site}{secure}{age}"
 
     def _name_of(self, name: str) -> str:
-        """Return a name that no other host, path or plain connection can set; a loopback without TLS cannot have it."""
-        return name if self.is_bare else f"__Host-{name}"
+        """Return a name that no other host, path or plain connection can set; a loopback without TLS cannot have it.
+
+        Below a path other services of the host must not be sent the cookie, so it is bound to that path: then another
+        host of the same domain can set one of the name, which is no session of anybody who signed in here.
+        """
+        return name if self.is_bare else f"__Secure-{name}" if self._below else f"__Host-{name}"
 
     @property
     def is_sent_from_elsewhere(self) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import socket
 import ssl
@@ -236,3 +237,39 @@ def test_bodies_that_come_slowly_take_none_of_the_proxys_connections(proxied: tu
         other.settimeout(scaled(10))
         other.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         assert other.recv(65536).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("make", [nginx, caddy], ids=lambda make: make.__name__)
+def test_a_curator_is_reached_below_a_path_of_a_host(
+    make: Callable[[Path, Server, int], tuple[list[str], dict[str, str]]], embedded_town: Deployment
+) -> None:
+    """With the one change that the files name; the rest of the host is somebody else's."""
+    server = embedded_town.serve(CURATOR_PUBLIC_URL="https://localhost/curator")
+    changes = {"location / {": "location /curator/ {", "reverse_proxy {$": "reverse_proxy /curator/* {$"}
+
+    def below(folder: Path, server: Server, port: int) -> tuple[list[str], dict[str, str]]:
+        command, settings = make(folder, server, port)
+        for name in ("curator.conf", "Caddyfile"):
+            if (path := folder / name).exists():
+                old, new = next((old, new) for old, new in changes.items() if old in path.read_text(encoding="utf-8"))
+                path.write_text(changed(path.read_text(encoding="utf-8"), **{old: new}), encoding="utf-8")
+        return command, settings
+
+    below.__name__ = make.__name__
+    way = httpx.HTTPTransport(verify=False)
+    with run(below, embedded_town, server) as proxy, httpx.Client(verify=False, trust_env=False) as other:
+        address = f"https://localhost:{proxy.port}"
+        assert other.get(f"{address}/curator/").headers["location"] == "/curator/admin"
+        page = other.get(f"{address}/curator/admin/sign-in")
+        style = re.search(r'href="(/curator/admin/static/style[^"]+)"', page.text)
+        assert style is not None
+        assert other.get(f"{address}{style[1]}").headers["content-type"].startswith("text/css")
+        assert [other.get(f"{address}{path}").status_code for path in ("/curator/metrics", "/curator/%6detrics")] == [
+            404
+        ] * 2
+        assert "admin" not in other.get(f"{address}/admin").text
+        path = embedded_town.open_account("below")
+        url, token = f"{address}/curator", embedded_town.tokens[ANALYSTS[0]]
+        with CuratorClient(url, token, memory=None, transport=way) as client:
+            client.release(path.rpartition("/")[2], ["age", "sex"], target="kappa", mu=0.01, rows="box", even_so=True)
+    assert len(embedded_town.audit("below").charges) == 1

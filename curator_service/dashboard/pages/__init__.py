@@ -1,6 +1,7 @@
 """The pages, one module for each subject, and what makes them one application with the routes of `/v1`."""
 
 from collections.abc import Iterable
+from http import HTTPStatus
 
 from fastapi import APIRouter, Response
 
@@ -35,12 +36,22 @@ def find_nothing(context: object, path: str) -> Response:
     raise NotFound("There is no page at this address.")
 
 
+_root = APIRouter()
+
+
+@_root.get("/")
+def lead_to_overview() -> Response:
+    """Lead whoever enters the name of the host to the pages."""
+    return Response(status_code=HTTPStatus.TEMPORARY_REDIRECT, headers={"Location": "/admin"})
+
+
 def add_dashboard(router: APIRouter, slices: Iterable[Acts] = ()) -> None:
     """Add the pages to a router, and those of acts; no client is generated for them, so no document lists them."""
     forms = APIRouter(prefix="/admin")
     for act in (one for acts in slices for one in acts if one.has_page):
         add_act(forms, act)
     for subject in (
+        _root,
         entrance.router,
         providers.router,
         populations.router,
