@@ -37,7 +37,7 @@ class Below:
             return
         asked, raw = scope["path"], scope.get("raw_path") or b""
         if asked == self.path or asked.startswith(f"{self.path}/"):
-            scope = scope | {"path": asked[len(self.path) :] or "/", "raw_path": raw[len(self.path) :] or b"/"}
+            scope = {**scope, "path": asked[len(self.path) :] or "/", "raw_path": raw[len(self.path) :] or b"/"}
         begun: Message | None = None
         page = bytearray()
 
@@ -58,7 +58,7 @@ class Below:
                 placed = _ADDRESS.sub(rb"\1" + self.path.encode(), bytes(page))
                 MutableHeaders(raw=begun["headers"])["content-length"] = str(len(placed))
                 await send(begun)
-                message = message | {"body": placed}
+                message = {**message, "body": placed}
             await send(message)
 
-        await self.app(scope | {PATH: self.path}, receive, place)
+        await self.app({**scope, PATH: self.path}, receive, place)

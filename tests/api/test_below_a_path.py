@@ -131,9 +131,12 @@ def test_the_library_takes_an_address_with_a_path(below: World) -> None:
         asked.append(request.url.path)
         return httpx.Response(404, json={})
 
-    with CuratorClient(
-        URL, below.tokens["ada"], memory=None, transport=httpx.MockTransport(answer), max_attempts=1
-    ) as client, pytest.raises(CuratorError):
+    with (
+        CuratorClient(
+            URL, below.tokens["ada"], memory=None, transport=httpx.MockTransport(answer), max_attempts=1
+        ) as client,
+        pytest.raises(CuratorError),
+    ):
         client.datasets()
     assert asked
     assert all(path.startswith("/curator/v1/") for path in asked)
