@@ -362,10 +362,17 @@ class CuratorClient:
         request, model = self._read(dataset, features, options)
         if robust:
             self._check_robust(features, request)
+        in_steps = not isinstance(features, Request) and (robust or leaves_row_map(request))
+        return self._judged(dataset, request, self._quote_call(dataset, request, model, in_steps, robust=robust))
+
+    def _quote_call(
+        self, dataset: str, request: Request[Any, Any], model: ReadModel | None, in_steps: bool, *, robust: bool
+    ) -> AnyQuote:
+        """Return the quote of all that a call asks for, in steps or in one."""
         quoted: AnyQuote = self._ask_quote(dataset, request, model)
-        if not isinstance(features, Request) and isinstance(quoted, Quote) and (robust or leaves_row_map(request)):
-            quoted = self._quote_steps(dataset, cast("ReleaseRequest", request), quoted, robust=robust)
-        return self._judged(dataset, request, quoted)
+        if not in_steps:
+            return quoted
+        return self._quote_steps(dataset, cast("ReleaseRequest", request), cast("Quote", quoted), robust=robust)
 
     def _quote_steps(self, dataset: str, request: ReleaseRequest, quoted: Quote, *, robust: bool) -> Quote:
         ask = partial(self._ask_quote, dataset, model=None)
@@ -646,12 +653,13 @@ class CuratorClient:
         if robust:
             self._check_robust(features, request, idempotency_key=idempotency_key)
         whole = idempotency_key is not None or isinstance(features, Request)
+        in_steps = not whole and (robust or leaves_row_map(request))
         if max_epsilon is not None:
-            check_price(self._ask_quote(dataset, request, model), max_epsilon)
+            check_price(self._quote_call(dataset, request, model, in_steps, robust=robust), max_epsilon)
         if not even_so:
             self._refuse_useless(dataset, request, model)
         with showing_places(model):
-            if not whole and (robust or leaves_row_map(request)):
+            if in_steps:
                 waiting = {"respond_async": respond_async, "wait_s": wait_s}
                 return self._release_in_steps(dataset, cast("ReleaseRequest", request), waiting, robust=robust)
             return self._purchasing.buy(dataset, request, key, respond_async=respond_async, wait_s=wait_s)

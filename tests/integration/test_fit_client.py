@@ -160,6 +160,15 @@ class TestPaid:
         assert again.params_ == pytest.approx(first.params_)
         assert spent(client) == before
 
+    def test_one_release_that_was_bought_in_two_steps_is_free_the_second_time(self, client: CuratorClient) -> None:
+        first = client.fit("kappa ~ stage * weight", **ASKED)
+        assert first.choice_.taken.name == "one release"
+        before = spent(client)
+        again = client.fit("kappa ~ stage * weight", **ASKED | {"yes": False})
+        assert again.choice_.is_free
+        assert again.params_ == pytest.approx(first.params_)
+        assert spent(client) == before
+
     def test_a_line_that_fails_makes_nothing_bought_another_way(self, client: CuratorClient, monkeypatch: Any) -> None:
         client.fit("kappa ~ dose", **ASKED)
         before = spent(client)
