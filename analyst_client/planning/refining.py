@@ -60,7 +60,7 @@ class RefinementQuote(Displayable):
     steps : tuple of Step
         Requests as they are expected. Which they are in the end follows from what is bought.
     terms : tuple of str
-        Names of the D' terms beside the constant.
+        Names of the D' terms beside the constant, without an offset.
     half_lengths, without_privacy : ndarray of shape (D',)
         Half of a 95 % interval for a change by one standard deviation of the term, expected of the refinement and
         without privacy: in standard deviations of the target, or on the scale of the link. Infinite without an end.
@@ -169,7 +169,9 @@ def quote_refinement(refining: Refining) -> RefinementQuote:
     """
     practice, problem, quote = refining.practise(), refining.problem, refining.quote
     check_space(practice.steps)
-    names = tuple(term.name for term in quote.terms if term.kind != "constant")
+    terms, offset = quote.terms, problem.offset
+    free = [term for term in terms if offset is None or term.column != offset.name]
+    names = tuple(term.name for term in free if term.kind != "constant")
     half_lengths, plain = expected_half_lengths(practice, problem.family, len(names))
     return RefinementQuote(
         quote.dataset,
@@ -178,7 +180,7 @@ def quote_refinement(refining: Refining) -> RefinementQuote:
         quote.cost,
         quote.affordable,
         problem.rows,
-        problem.rows * problem.mu / len(quote.terms) ** 1.5,
+        problem.rows * problem.mu / len(free) ** 1.5,
         practice.steps,
         names,
         half_lengths,
@@ -210,15 +212,14 @@ def expected_half_lengths(practice: Practice, family: str, count: int) -> tuple[
     terms, last = frame.terms, next(one for one in reversed(scores) if one.target.name == frame.target.name)
     x, y = practice.rows.design(last.columns, terms), practice.rows.target(last.columns, last.target)
     start = np.zeros(len(terms)) if refinement.found.theta is None else frame.to_terms(refinement.found.theta)
-    covariance, spread = (
-        _without_privacy(x, y, last.target, family, start),
-        float(y.std()) if family == "gaussian" else 1.0,
-    )
+    free = count + 1  # an offset stands last, and its coefficient is known
+    covariance = _without_privacy(x, y, last.target, family, start, free)
+    spread = float(y.std()) if family == "gaussian" else 1.0
     covariance /= practice.rows.weight
     quantile = abs(student_quantile(0.025, practice.rows.weight * len(y)))
-    L = raw_units(terms, last.target if family == "gaussian" else Term("index", "numeric"), None)[0]
+    L = raw_units(terms[:free], last.target if family == "gaussian" else Term("index", "numeric"), None)[0]
     raw = quantile * np.sqrt(np.diag(L @ covariance @ L.T))[1:]
-    plain = quantile * np.sqrt(np.diag(covariance))[1:] * x.std(axis=0)[1:] / spread
+    plain = quantile * np.sqrt(np.diag(covariance))[1:] * x[:, :free].std(axis=0)[1:] / spread
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", EstimationWarning)
@@ -228,14 +229,17 @@ def expected_half_lengths(practice: Practice, family: str, count: int) -> tuple[
     return np.asarray((high - low) / 2.0 / raw * plain), plain
 
 
-def _without_privacy(x: FloatArray, y: FloatArray, target: Term, family: str, theta: FloatArray) -> FloatArray:
-    """Return the covariance of the coefficients of scaled terms, fitted on rows that everybody may see.
+def _without_privacy(
+    x: FloatArray, y: FloatArray, target: Term, family: str, theta: FloatArray, free: int
+) -> FloatArray:
+    """Return the covariance of the first coefficients of scaled terms, fitted on rows that everybody may see.
 
     It begins at what the refinement found: Newton's method of counts diverges from far away.
     """
-    n = len(y)
+    n, given = len(y), x[:, free:] @ theta[free:]
+    x, theta = x[:, :free], theta[:free]
     for _ in range(_ROUNDS):
-        eta = x @ theta
+        eta = x @ theta + given
         r = residuals(LOSSES[family], y, eta, target)
         inverse = np.linalg.pinv((x * _slopes(family, eta, target)[:, np.newaxis]).T @ x, hermitian=True)
         theta = theta + inverse @ (x.T @ r)
