@@ -376,11 +376,12 @@ class CuratorClient:
 
     def _quote_steps(self, dataset: str, request: ReleaseRequest, quoted: Quote, *, robust: bool) -> Quote:
         ask = partial(self._ask_quote, dataset, model=None)
+        asked = request.in_one_order(self.dataset(dataset).columns)
         if not robust:
-            return quote_steps(ask, self.fetch_release, request, quoted)
+            return request.arrange_quote(quote_steps(ask, self.fetch_release, asked, asked.arrange_quote(quoted)))
         from analyst_client.refinement.robust import quote_robust  # noqa: PLC0415 -- the import of the client stays quick
 
-        return quote_robust(ask, self.fetch_release, request, quoted)
+        return request.arrange_quote(quote_robust(ask, self.fetch_release, asked, asked.arrange_quote(quoted)))
 
     @staticmethod
     def _check_robust(features: Asked | Request[Any, Any], request: Request[Any, Any], **refused: object) -> None:
@@ -669,14 +670,16 @@ class CuratorClient:
     ) -> Release:
         from analyst_client.refinement.release_steps import buy_in_steps  # noqa: PLC0415 -- the import stays quick
 
-        quoted = self._ask_quote(dataset, request, None)
+        quoted, declared = self._ask_quote(dataset, request, None), self.dataset(dataset)
         if robust:
             self._quote_steps(dataset, request, quoted, robust=True)  # which refuses what would fail after a step
         stated = price(request.epsilon, request.delta, request.mu, request.rho)
         buyer = copy(self)  # the request was judged: its steps are not, one by one
         buyer._judges = False
         seller = cast("Any", _Waiting(buyer, waiting))
-        return buy_in_steps(seller, self.dataset(dataset), request, quoted, stated, robust=robust)
+        asked = request.in_one_order(declared.columns)
+        bought = buy_in_steps(seller, declared, asked, asked.arrange_quote(quoted), stated, robust=robust)
+        return request.arrange(bought)
 
     @suggests_arguments
     def submit_release(

@@ -1,6 +1,5 @@
 """Columns, terms and coefficients in raw units, for every estimator on a refinement."""
 
-import re
 from collections.abc import Mapping, Sized
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -19,8 +18,6 @@ from analyst_client.schema.columns import CONSTANT, Column, Term, stored_columns
 
 FITS = {"gaussian": "RefinedRegression", "binomial": "LogisticRegression", "poisson": "PoissonRegression"}
 """Estimators on a refinement, by family."""
-CUT = r"(?:(?:minimum|maximum)\((?:[-+.\de]+, )?)+{}(?:(?:, [-+.\de]+)?\))+"
-"""A column that was cut at numbers, by its name."""
 FAR = 20.0
 """Deviations of a column's terms that its bounds may reach without a caveat (``bench/fits.py``)."""
 _PLACES = 65
@@ -70,7 +67,7 @@ class RefinementFit(Fit):
         self.cut_columns_ = {}
         if found.frame is None or found.theta is None:
             return (Term(CONSTANT, "constant"),), None
-        self.cut_columns_ = asked = asked_names(refinement)
+        self.cut_columns_ = asked = refinement.asked_names
         terms = (replace(term, name=asked.get(term.name, term.name)) for term in found.frame.terms)
         return tuple(terms), found.frame.to_terms(found.theta)
 
@@ -140,20 +137,7 @@ class RefinementFit(Fit):
 
 def feature_columns(refinement: Refinement) -> list[str]:
     """Return the stored columns that the features are made of, in the order that was asked."""
-    return list(dict.fromkeys(name for field in refinement.problem.regressors for name in field.expression.columns))
-
-
-def asked_names(refinement: Refinement) -> dict[str, str]:
-    """Return the names under which columns were asked for, by those of the same columns as they were cut."""
-    last, fields = refinement.releases[-1], (*refinement.problem.numbers, refinement.problem.target)
-    assert isinstance(last, ScoreRelease)
-    asked = {field.name: re.compile(CUT.format(re.escape(field.name))) for field in fields}
-    return {
-        name: known
-        for name in last.expressions
-        for known, cut in asked.items()
-        if name not in asked and cut.fullmatch(name)
-    }
+    return list(dict.fromkeys(name for field in refinement.problem.asked for name in field.expression.columns))
 
 
 def read_columns(refinement: Refinement, frame: Frame) -> tuple[Column, ...]:

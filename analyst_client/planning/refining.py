@@ -169,7 +169,7 @@ def quote_refinement(refining: Refining) -> RefinementQuote:
     """
     practice, problem, quote = refining.practise(), refining.problem, refining.quote
     check_space(practice.steps)
-    terms, offset = quote.terms, problem.offset
+    terms, offset = quote.in_order((problem.order, quote.target_names)).terms, problem.offset
     free = [term for term in terms if offset is None or term.column != offset.name]
     names = tuple(term.name for term in free if term.kind != "constant")
     half_lengths, plain = expected_half_lengths(practice, problem.family, len(names))

@@ -115,10 +115,10 @@ class Refining:
         targets = request.named_targets or []
         if len(targets) != 1:
             raise ValueError("a refinement is of one target: name it")
-        features = as_features(request.features, "features")
-        if offset is not None:
-            features = [*features, *as_features([offset], "offset")]
-        request = replace(request, features=features, project=project)
+        offsets = [] if offset is None else as_features([offset], "offset")
+        asked = replace(request, features=[*request.features, *offsets], project=project)
+        features = [*as_features(request.in_one_order(declared.columns).features, "features"), *offsets]
+        request = replace(asked, features=features)
         said = {name: value for name in ("where", "weight", "project") if (value := getattr(request, name)) is not None}
         quote = seller.quote(declared.name, request)
         problem = Problem.of(
@@ -131,6 +131,7 @@ class Refining:
             accountant=declared.accountant,
             options=tuple(said.items()),
             family=family,
+            order=tuple(quote.find_order(asked)[0]),
         )
         kind = rules_of(family)
         if rules is not None and not isinstance(rules, kind):

@@ -1,7 +1,7 @@
 """Standard coordinates of a model: terms that are centred and scaled, and a target in units of its spread."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ class Frame:
         The constant first.
     target : Term
     matrix : ndarray of shape (D, D)
-        M. The first coordinate is the constant; M is upper triangular, and invertible.
+        M. The first coordinate is the constant; M is invertible, and upper triangular in the order of coordinates.
     target_scale : float
         s, the target's spread in scaled units.
     target_center : float
@@ -73,6 +73,10 @@ class Frame:
         if sorted(names) != sorted(term.name for term in self.terms):
             raise ServiceError("a release of other terms than the refinement's plan asks for")
         return [names.index(term.name) for term in self.terms]
+
+    def in_order(self, places: Sequence[int]) -> "Frame":
+        """Return the same coordinates of terms that stand in another order."""
+        return replace(self, terms=tuple(self.terms[j] for j in places), matrix=self.matrix[list(places)])
 
     @property
     def origin(self) -> FloatArray:

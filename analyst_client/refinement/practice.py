@@ -258,7 +258,8 @@ def practise(
             raise TooLargeError.of_terms(len(whole.terms)) from error
         text = f"step {len(steps) + 1} of this refinement cannot be asked, so nothing was held or charged: {error}"
         largest = _largest(problem, rules, quote, declared, len(steps))
-        raise TooLargeError(f"{text}. The first {largest} of these {len(problem.features)} features fit") from error
+        fit = f"The first {largest} of these {len(problem.features)} features fit, in the dataset's order"
+        raise TooLargeError(f"{text}. {fit}") from error
 
 
 def _largest(
@@ -348,6 +349,5 @@ def _follow(
         raise
     except Exception:
         return Practice(tuple(steps), None, rows)
-    refinement = Refinement(problem, rules, tuple(answers), tuple(codings))
-    vars(refinement)["found"] = found
+    refinement = Refinement(problem, rules, tuple(answers), tuple(codings)).keep(found)
     return Practice(tuple(steps), refinement, rows)

@@ -82,6 +82,8 @@ class Problem:
         ``"gdp"`` or ``"zcdp"``, in whose unit parts of the price add up.
     options : tuple of (str, object)
         What every request says beside: a condition, a weight, a project, a reservation.
+    order : tuple of str
+        Names of the features in the order of the call: a fit shows them so. Empty where that is the one of `features`.
     """
 
     features: tuple[Field, ...]
@@ -92,6 +94,7 @@ class Problem:
     options: tuple[tuple[str, Any], ...] = ()
     family: str = "gaussian"
     offset: Field | None = None
+    order: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -140,6 +143,12 @@ class Problem:
     def regressors(self) -> tuple[Field, ...]:
         """The features, and the offset last."""
         return self.features if self.offset is None else (*self.features, self.offset)
+
+    @property
+    def asked(self) -> tuple[Field, ...]:
+        """The regressors in the order of the call."""
+        places = {name: place for place, name in enumerate(self.order)}
+        return tuple(sorted(self.regressors, key=lambda field: places.get(field.name, len(places))))
 
     @property
     def numbers(self) -> tuple[Field, ...]:

@@ -1,16 +1,18 @@
 """A refinement: several releases of one budget for one model, bought one after another, kept and read together."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Inline, View, code, facts, join, number, percent, table, untrusted
 from analyst_client.errors import ServiceError
+from analyst_client.kinds.gram.coding import order_terms
 from analyst_client.kinds.gram.quote import Quote
 from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.gram.request import ReleaseRequest
@@ -30,6 +32,8 @@ from analyst_client.schema.wire import Fields, parse_json
 from analyst_client.terms.expression import read_expression
 
 FORMAT = 1
+CUT = r"(?:(?:minimum|maximum)\((?:[-+.\de]+, )?)+{}(?:(?:, [-+.\de]+)?\))+"
+"""A column that was cut at numbers, by its name."""
 Found: TypeAlias = Refined | RefinedGeneralized
 
 
@@ -69,7 +73,7 @@ class Refinement(Displayable):
         """Show what was bought."""
         counted = Counter(str(release.request["kind"]) for release in self.releases)
         kinds = ", ".join(f"{count} {kind}" for kind, count in counted.items())
-        features = ", ".join(field.name for field in self.problem.features)
+        features = self._features
         family = "" if self.problem.family == "gaussian" else f"{self.problem.family} "
         return f"<Refinement of {family}{self.problem.target.name} ~ {features}: {kinds}>"
 
@@ -87,17 +91,48 @@ class Refinement(Displayable):
             ]
             for k, (release, square) in enumerate(zip(self.releases, squares, strict=True), 1)
         ]
-        features = ", ".join(field.name for field in self.problem.features)
+        features = self._features
         whole = [("price", f"µ = {number(self.problem.mu)}"), ("spent", f"µ = {number(sum(squares) ** 0.5)}")]
         return (
             facts(join("Refinement ", untrusted(f"{self.problem.target.name} ~ {features}")), whole),
             table("Releases", ("step", "kind", "µ", "of the price", "release"), rows, numeric=(2, 3)),
         )
 
+    @property
+    def _features(self) -> str:
+        return ", ".join(field.name for field in self.problem.asked if field is not self.problem.offset)
+
     @cached_property
     def found(self) -> Found:
         """All that the releases tell. Raise `ServiceError` where they are not those that the plan asks for."""
-        return replay(self.problem, self.rules, self.releases, self.codings)
+        return self._in_order(replay(self.problem, self.rules, self.releases, self.codings))
+
+    def keep(self, found: Found) -> Self:
+        """Keep what the plan found on its way, and return this."""
+        vars(self)["found"] = self._in_order(found)
+        return self
+
+    def _in_order(self, found: Found) -> Found:
+        """Return what was found with its terms in the order of the call."""
+        if found.frame is None or found.theta is None:
+            return found
+        names = self.asked_names
+        terms = [replace(term, column=names.get(str(term.column), term.column)) for term in found.frame.terms]
+        places = order_terms(terms, [field.name for field in self.problem.asked])
+        return replace(found, frame=found.frame.in_order(places))
+
+    @property
+    def asked_names(self) -> dict[str, str]:
+        """Names under which columns were asked for, by those of the same columns as they were cut."""
+        last, fields = self.releases[-1], (*self.problem.numbers, self.problem.target)
+        assert isinstance(last, ScoreRelease)
+        asked = {field.name: re.compile(CUT.format(re.escape(field.name))) for field in fields}
+        return {
+            name: known
+            for name in last.expressions
+            for known, cut in asked.items()
+            if name not in asked and cut.fullmatch(name)
+        }
 
     @property
     def people(self) -> tuple[str, str] | None:
@@ -142,6 +177,7 @@ class Refinement(Displayable):
             *features, target = map(_read_field, (*problem["features"], problem["target"]))
             offset = _read_field(problem["offset"]) if problem.get("offset") else None
             fields = {"features": tuple(features), "target": target, "offset": offset, "options": ()}
+            fields["order"] = tuple(problem.get("order", ()))
             read = Problem(**(problem | fields))
         except (KeyError, TypeError, ValueError) as error:
             raise ServiceError(f"malformed refinement: {type(error).__name__}") from None
@@ -184,9 +220,7 @@ def buy(
         return bought[-1]
 
     found = follow(problem, rules, answer)
-    refinement = Refinement(problem, rules, tuple(bought), tuple(codings))
-    vars(refinement)["found"] = found  # as `Refinement.found` would find it
-    return refinement
+    return Refinement(problem, rules, tuple(bought), tuple(codings)).keep(found)
 
 
 def replay(problem: Problem, rules: RefinementRules, releases: Sequence[Answer], codings: Sequence[Coding]) -> Found:

@@ -140,6 +140,28 @@ def test_what_it_charges_is_the_price(client: CuratorClient) -> None:
     assert 0.5 * cost.mu**2 < after**2 - before**2 <= cost.mu**2 * (1.0 + 1e-9)  # what no step needs goes back
 
 
+ORDERS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    "columns": (["height", "sex", "age"], ["sex", "age", "height"], {"target": "kappa"}),
+    "products": (
+        "height ~ sex + age + ward + ward:age + age:sex",
+        "height ~ ward + age + sex + age:ward + sex:age",
+        {},
+    ),
+    "terms": (
+        [poly("age", 2), "ward", col("height") * 2.0],
+        ["ward", col("height") * 2.0, poly("age", 2)],
+        {"target": "kappa"},
+    ),
+    "odds": ("alive ~ weight + sex + age", "alive ~ age + weight + sex", {}),
+    "an offset": ("`lambda` ~ sex + age", "`lambda` ~ age + sex", {"data": "counted", "offset": "log(weight)"}),
+}
+
+
+def columns_of(rows: list[dict[str, str]]) -> dict[str, list[Any]]:
+    numeric = {name for name, type_, *_ in support.COLUMNS if type_ == "numeric"}
+    return {name: [float(row[name] or "nan") if name in numeric else row[name] for row in rows] for name in rows[0]}
+
+
 class TestPaid:
     """What was paid is taken first, by its terms, its scales and its price."""
 
@@ -151,20 +173,38 @@ class TestPaid:
         assert again.params_ == pytest.approx(first.params_)
         assert spent(client) == before
 
-    def test_a_wanted_accuracy_that_was_bought_is_not_bought_again(self, client: CuratorClient) -> None:
-        asked: dict[str, Any] = {"half_width": {"age": 0.03}, "guess": {"rows": COUNT}, "progress": False}
-        first = client.fit("`lambda` ~ age + ward", "cohort", yes=True, **asked)
-        before = spent(client)
-        again = client.fit("`lambda` ~ age + ward", "cohort", **asked)
-        assert again.choice_.is_free
-        assert again.params_ == pytest.approx(first.params_)
-        assert spent(client) == before
-
     def test_one_release_that_was_bought_in_two_steps_is_free_the_second_time(self, client: CuratorClient) -> None:
         first = client.fit("kappa ~ stage * weight", **ASKED)
         assert first.choice_.taken.name == "one release"
         before = spent(client)
         again = client.fit("kappa ~ stage * weight", **ASKED | {"yes": False})
+        assert again.choice_.is_free
+        assert again.params_ == pytest.approx(first.params_)
+        assert spent(client) == before
+
+    @pytest.mark.parametrize(("model", "other", "options"), ORDERS.values(), ids=ORDERS)
+    def test_another_order_of_the_same_terms_is_the_same_fit(
+        self, client: CuratorClient, model: Any, other: Any, options: dict[str, Any]
+    ) -> None:
+        first = client.fit(model, **ASKED | options)
+        before = spent(client)
+        again = client.fit(other, **ASKED | options | {"yes": False})
+        assert spent(client) == before
+        assert again.choice_.is_free
+        assert list(again.param_names_) != list(first.param_names_)
+        order = [list(first.param_names_).index(name) for name in again.param_names_]
+        assert again.params_ == pytest.approx(first.params_[order])
+        assert again.conf_int() == pytest.approx(first.conf_int()[order])
+        assert again.cov_params() == pytest.approx(first.cov_params()[np.ix_(order, order)])
+        frame = {name: column[:5] for name, column in columns_of(draw_rows()).items()}
+        assert again.predict(frame, clip=True) == pytest.approx(first.predict(frame, clip=True))
+        assert run_call(again.choice_.call, client).params_ == pytest.approx(again.params_)
+
+    def test_a_wanted_accuracy_that_was_bought_is_not_bought_again(self, client: CuratorClient) -> None:
+        asked: dict[str, Any] = {"half_width": {"age": 0.03}, "guess": {"rows": COUNT}, "progress": False}
+        first = client.fit("`lambda` ~ age + ward", "cohort", yes=True, **asked)
+        before = spent(client)
+        again = client.fit("`lambda` ~ age + ward", "cohort", **asked)
         assert again.choice_.is_free
         assert again.params_ == pytest.approx(first.params_)
         assert spent(client) == before

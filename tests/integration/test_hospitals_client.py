@@ -348,6 +348,18 @@ def test_one_call_fits_all_hospitals_and_prints_the_same(
     assert spendings(curators) == after
 
 
+def test_another_order_of_the_same_terms_costs_nothing_anywhere(curators: Curators, tmp_path: Path) -> None:
+    first = curators.fit("kappa ~ weight + sex + age", **ASKED)
+    before = spendings(curators)
+    again = curators.fit("kappa ~ age + weight + sex", **ASKED | {"yes": False})
+    assert spendings(curators) == before
+    assert first.term_names_.tolist() == ["weight", "sex[M]", "sex[X]", "age"]
+    assert again.term_names_.tolist() == ["age", "weight", "sex[M]", "sex[X]"]
+    assert again.coef_ == pytest.approx(first.coef_[[3, 0, 1, 2]])
+    again.save(tmp_path / "fit.json")
+    assert load_fit(tmp_path / "fit.json").params == again.params
+
+
 def test_the_choice_shows_the_price_at_each_and_asks(curators: Curators, monkeypatch: pytest.MonkeyPatch) -> None:
     before = spendings(curators)
     monkeypatch.setattr("sys.stdin", None)

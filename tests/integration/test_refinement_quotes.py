@@ -142,11 +142,14 @@ class TestQuote:
         assert refining.practise().refinement is not None
         assert np.isfinite(client.quote_refinement("cohort", features, **CALL | options).without_privacy).all()
 
-    def test_an_offset_is_no_term(self, client: CuratorClient) -> None:
+    def test_an_offset_is_no_term_and_features_stand_in_the_order_of_the_call(self, client: CuratorClient) -> None:
         options = {"family": "poisson", "offset": "log(weight)", "rules": None, "mu": 5.0}
         quote = client.quote_refinement("cohort", ["sex", "age"], **CALL | options)
+        other = client.quote_refinement("cohort", ["age", "sex"], **CALL | options)
         assert quote.terms == ("sex[M]", "sex[X]", "age")
         assert np.isfinite(quote.half_lengths).all()
+        assert quote.half_lengths == pytest.approx(other.half_lengths[[1, 2, 0]])
+        assert quote.without_privacy == pytest.approx(other.without_privacy[[1, 2, 0]])
 
     def test_made_up_rows_that_fail_are_no_reason_to_refuse(self, client: CuratorClient, monkeypatch: Any) -> None:
         monkeypatch.setattr(practice.MadeUpRows, "answer", lambda *_: 1 / 0)

@@ -68,6 +68,21 @@ def test_two_steps_cost_the_price_and_the_same_call_nothing(client: CuratorClien
     assert all(one.answer == "replayed" for one in (again, *again.steps))
 
 
+@pytest.mark.parametrize("robust", [False, True])
+def test_another_order_of_the_same_columns_costs_nothing(client: CuratorClient, robust: bool) -> None:
+    features, targets = [interaction("sex", "age"), "sex", "age"], {"target": "kappa", "robust": robust, "mu": 4.0}
+    release = client.release("cohort", features, **targets)
+    before = spent(client)
+    other = client.release("cohort", ["age", "sex", interaction("age", "sex")], **targets)
+    assert spent(client) == before
+    assert client.quote("cohort", features, **targets).term_names == release.term_names
+    assert release.term_names != other.term_names
+    assert (other.id, [step.id for step in other.steps]) == (release.id, [step.id for step in release.steps])
+    order = [release.term_names.index(name) for name in other.term_names]
+    first, again = SSP().fit(release), SSP().fit(other)
+    assert again.conf_int() == pytest.approx(first.conf_int()[order])
+
+
 def test_the_counts_are_of_rows_by_their_length_without_the_constant(client: CuratorClient) -> None:
     (norms,) = client.release("cohort", ["age"], target="kappa", mu=60.0).steps
     lengths = [abs(float(row["age"]) - 75.0) / 25.0 for row in ROWS if row["kappa"] and row["age"]]

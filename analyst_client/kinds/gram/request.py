@@ -4,7 +4,7 @@ import difflib
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ParamSpec, TypeAlias, TypedDict, TypeVar
 
 from analyst_client.kinds.base import Request
@@ -14,7 +14,7 @@ from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.gram.rows import Rows, row_map
 from analyst_client.kinds.request import PricedRequest
 from analyst_client.schema.columns import Column
-from analyst_client.terms.expression import Expression
+from analyst_client.terms.expression import INTERACTION, Expression, sort_key
 from analyst_client.terms.formulas import Model, ReadModel
 
 P = ParamSpec("P")
@@ -82,6 +82,33 @@ class ReleaseRequest(PricedRequest[Release, Quote]):
             raise ValueError("give target or targets, not both")
         targets = self.targets if target is None else [target]
         return None if targets is None else as_features(targets, "targets")
+
+    def in_one_order(self, columns: Sequence[Column]) -> "ReleaseRequest":
+        """Return the same request with features and targets in an order that is the same whatever theirs is.
+
+        They stand as a dataset declares the columns that they are made of, interactions last. Steps whose numbers
+        follow from the order of terms are then those that were paid for the same terms in another order.
+        """
+        places = {column.name: place for place, column in enumerate(columns)}
+
+        def key(one: Expression) -> tuple[bool, list[int], str]:
+            own = [places.get(name, len(places)) for name in one.columns]
+            return one.operator == INTERACTION, own, sort_key(one)
+
+        def arrange(listed: Sequence[Expression]) -> list[Expression]:
+            crossed = [
+                replace(one, arguments=tuple(sorted(one.arguments, key=key))) if one.operator == INTERACTION else one
+                for one in listed
+            ]
+            return sorted(crossed, key=key)
+
+        targets = self.named_targets
+        return replace(
+            self,
+            features=arrange(as_features(self.features, "features")),
+            target=UNSTATED if targets else self.target,
+            targets=arrange(targets) if targets else self.targets,
+        )
 
     def _asked_members(self) -> dict[str, Any]:
         body = {"features": [feature.to_json() for feature in as_features(self.features, "features")]}

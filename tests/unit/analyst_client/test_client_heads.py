@@ -8,10 +8,10 @@ import pytest
 from client_examples import release_of_rows
 
 from analyst_client import OLS, AdaSSP, Column, EstimationError, LogisticRegression, RefinedRegression, Release
-from analyst_client.estimators.refinement_fit import CUT
 from analyst_client.inference.heads import baseline_text, spent_text
 from analyst_client.inference.multiplicity import holm
 from analyst_client.refinement import GeneralizedRules, RefinementRules
+from analyst_client.refinement.refinement import CUT
 from analyst_client.schema import Cost
 from analyst_client.tutorial import recorded_client
 from bench.ideal import IdealCurator

@@ -28,11 +28,26 @@ from analyst_client.errors import ServiceError, ServiceUnavailableError
 from analyst_client.http.proxies import find_proxy
 from analyst_client.http.retry import LONGEST_RETRY_AFTER_S, delay_before, read_retry_after
 from analyst_client.kinds.gram.request import ReleaseRequest
-from analyst_client.schema import Offer
+from analyst_client.schema import Column, Offer
+from analyst_client.terms import interaction, poly
 
 
 def answered(members: dict[str, Any]) -> Curator:
     return Curator(httpx.Response(200, content=compact(members)))
+
+
+def test_every_order_of_the_same_terms_and_factors_is_one_request() -> None:
+    columns = [Column.numeric(name, 0, 1) for name in ("sex", "age", "dose")]
+    orders = [
+        ["age", poly("dose", 2), "sex", interaction("age", "sex"), interaction("dose", "sex")],
+        [interaction("sex", "dose"), "sex", interaction("sex", "age"), poly("dose", 2), "age"],
+        [poly("dose", 2), interaction("sex", "dose"), interaction("age", "sex"), "age", "sex"],
+    ]
+    asked = [ReleaseRequest(one, targets=["x", "y"][:: 1 - 2 * (k % 2)], mu=1.0) for k, one in enumerate(orders)]
+    arranged = [request.in_one_order(columns) for request in asked]
+    assert len({request.to_json() for request in arranged}) == 1
+    names = ["sex", "age", poly("dose", 2), interaction("sex", "age"), interaction("sex", "dose")]
+    assert arranged[0].to_json() == ReleaseRequest(names, targets=["x", "y"], mu=1.0).to_json()
 
 
 def test_token_travels_as_a_bearer_token() -> None:
