@@ -317,7 +317,7 @@ class Fit(Estimator):
             self._fit_refinement(*refinements.values())
         else:
             self._fit_refinements(refinements)
-        whole: Any = refinements or as_releases(releases)
+        whole: Any = refinements or (dict(releases) if isinstance(releases, Mapping) else as_releases(releases))
         if len(refinements) == 1:
             (whole,) = refinements.values()
         self.source_ = Source(whole, target, features, rows)

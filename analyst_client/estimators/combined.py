@@ -12,7 +12,7 @@ from analyst_client.estimators.refinement_fit import RefinementFit
 from analyst_client.estimators.warn import warn_caller
 from analyst_client.inference.agreement import HeterogeneityTest
 from analyst_client.inference.base import Bound, Points, Results, Solved
-from analyst_client.inference.caveats import DISAGREEMENT
+from analyst_client.inference.caveats import DISAGREEMENT, hidden_text
 from analyst_client.inference.combined import (
     CombinedResults,
     Estimate,
@@ -132,6 +132,10 @@ class CombinedFit(RefinementFit):
         if isinstance(results, Points):
             return []  # whose reason says it of each
         found = [f"{name} is left out: {reason}." for name, reason in self._left_out.items()]
+        told = [name for name in self.hospitals_ if name not in self._left_out]
+        for name, one in zip(told, results.estimates, strict=True):
+            if hidden := [term for j, term in enumerate(results.names) if j not in one.told]:
+                found.append(hidden_text(name, hidden))
         if self._are_shared:
             found.append("refinements of one population are of the same people: intervals are as long as that may ask.")
         return (

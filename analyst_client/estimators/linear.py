@@ -19,6 +19,7 @@ from analyst_client.inference.caveats import (
     ESTIMAND_NOTE,
     agreement_warnings,
     bias_warnings,
+    hidden_warnings,
     identification_warnings,
     level_warnings,
     outside_warnings,
@@ -254,7 +255,8 @@ class LinearFit(Fit):
     def _caveats(self, results: Any, level: float) -> Iterable[str]:
         told: TargetResults = results.told
         own = [*posterior_warnings(told, told.solution.posterior), *self._own_caveats(told)]
-        return [*warnings_of(told, level), *own, *outside_warnings(told, level)]
+        hidden = hidden_warnings(told, level, list(self.source_.named))
+        return [*warnings_of(told, level), *hidden, *own, *outside_warnings(told, level)]
 
     def _own_caveats(self, results: TargetResults) -> list[str]:
         """Return what to say of this estimator alone."""

@@ -1,7 +1,6 @@
 """Fits that are read from files and made again."""
 
 import os
-from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -65,9 +64,8 @@ def load_fit(path: str | os.PathLike[str]) -> Any:
     except (ServiceError, TypeError, ValueError) as error:
         said = str(error).removeprefix("malformed answer: ")
         raise ServiceError(f"{path} holds no fit that this version reads: {said}") from None
-    releases = saved.source.releases
-    for one in releases.values() if isinstance(releases, Mapping) else [releases]:
-        for release in one.releases if isinstance(one, Refinement) else one:
+    for one in saved.source.named.values():
+        for release in one.releases if isinstance(one, Refinement) else [one]:
             if isinstance(release, PublishedAnswer):
                 release.check_receipt(path)
     fit.fit(*saved.source[:2], features=saved.source.features, rows=saved.source.rows)

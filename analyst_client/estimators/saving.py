@@ -23,16 +23,25 @@ class Source(NamedTuple):
 
     Attributes
     ----------
-    releases : sequence of Release, Refinement, or mapping of str to Refinement
+    releases : sequence of Release, Refinement, or mapping of str to either
     target : str or None
     features : sequence of str or None
     rows : float, sequence of float, or None
     """
 
-    releases: Sequence[Release] | Refinement | Mapping[str, Refinement]
+    releases: Sequence[Release] | Refinement | Mapping[str, Release] | Mapping[str, Refinement]
     target: str | None = None
     features: Sequence[str] | None = None
     rows: float | Sequence[float] | None = None
+
+    @property
+    def named(self) -> "dict[str, Release | Refinement]":
+        """Releases or refinements by the names that they have in sentences."""
+        if isinstance(self.releases, Mapping):
+            return dict(self.releases)
+        if isinstance(self.releases, Refinement):
+            return {"": self.releases}
+        return {f"release {k}": one for k, one in enumerate(self.releases, 1)}
 
 
 class SavedFit(NamedTuple):
@@ -62,10 +71,15 @@ class SavedFit(NamedTuple):
         body["call"] = {"target": source.target, "features": source.features, "rows": source.rows}
         if isinstance(source.releases, Refinement):
             body["refinement"] = source.releases.to_text()
-        elif isinstance(source.releases, Mapping):
-            body["refinements"] = {name: one.to_text() for name, one in source.releases.items()}
+        elif refinements := {name: one for name, one in source.named.items() if isinstance(one, Refinement)}:
+            body["refinements"] = {name: one.to_text() for name, one in refinements.items()}
         else:
-            body["releases"] = [{"text": one._saved_text, "order": one.order} for one in source.releases]
+            named = isinstance(source.releases, Mapping)
+            body["releases"] = [
+                {"text": one._saved_text, "order": one.order} | ({"name": name} if named else {})
+                for name, one in source.named.items()
+                if isinstance(one, Release)
+            ]
         try:
             return json.dumps(body, ensure_ascii=False, indent=1, default=_plain)
         except TypeError as error:
@@ -86,12 +100,13 @@ class SavedFit(NamedTuple):
         releases: Any
         match bought[0]:
             case "releases":
-                releases = body.each("releases", _read_release)
+                named = body.each("releases", _read_release)
+                releases = dict(named) if all(name for name, _ in named) else [one for _, one in named]
             case "refinement":
                 releases = Refinement.from_text(body.text("refinement"))
             case _:
-                named = Fields(body.mapping("refinements"))
-                releases = {name: Refinement.from_text(named.text(name)) for name in named.members}
+                texts = Fields(body.mapping("refinements"))
+                releases = {name: Refinement.from_text(texts.text(name)) for name in texts.members}
         call["target"] = _read_name(call["target"])
         call["features"] = call["features"] and [_read_name(one) for one in call["features"]]
         parameters = {name: _read_parameter(value) for name, value in body.mapping("parameters").items()}
@@ -120,9 +135,9 @@ def _read_parameter(value: Any) -> Any:
         raise ServiceError(f"malformed answer: a prior is none ({type(error).__name__})") from None
 
 
-def _read_release(body: Fields) -> Release:
-    order = body.array("order")
+def _read_release(body: Fields) -> tuple[str | None, Release]:
+    order, name = body.array("order"), body.optional("name", body.text)
     try:
-        return Release.from_text(body.text("text")).in_order((order[0], order[1]))
+        return name, Release.from_text(body.text("text")).in_order((order[0], order[1]))
     except (LookupError, TypeError, ValueError) as error:
         raise body.fault("order", f"of this release ({type(error).__name__})") from None

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError
@@ -77,7 +78,7 @@ def heterogeneity_test(equations: Equations) -> HeterogeneityTest:
     stacked, values, kurtosis, least = [], [], 0.0, max(equations.scale.dof, 1.0)
     for site, told in zip(own.sites, equations.scale.variances, strict=True):
         variance = told if site.variance is None else site.variance
-        alone = Equations((site,), np.ones(1), equations.columns, equations.terms, equations.target)
+        alone = _alone(equations, site)
         covariance = alone.sampling_covariance(np.array([variance])) + alone.noise_covariance(equations.solution)
         if not float(np.max(np.diag(covariance))) > ROUNDING * float(np.max(np.abs(np.diag(site.xtx)))):
             raise EstimationError(
@@ -128,9 +129,8 @@ def random_effects(equations: Equations, contrasts: FloatArray, level: float) ->
     for site in hospitals.sites:
         if site.gaps:
             continue
-        alone = Equations((site,), np.ones(1), equations.columns, equations.terms, equations.target)
-        strength = min(alone.region_along(contrast[np.newaxis]).strength for contrast in contrasts)
-        if strength <= critical_value(level, alone.scale.dof, np.zeros(1))[0]:
+        alone = _alone(equations, site)
+        if hidden_from(alone, contrasts, level).any():
             continue
         estimates.append(contrasts @ alone.solution)
         variances.append(np.sum((contrasts @ alone.region.covariance()) * contrasts, axis=1))
@@ -151,6 +151,26 @@ def random_effects(equations: Equations, contrasts: FloatArray, level: float) ->
     center, left, weight = squares(high)
     half = student_quantile((1.0 - level) / 2.0, count - 1.0) * np.sqrt(np.maximum(left / (count - 1.0), 1.0) / weight)
     return center, half
+
+
+def hidden_from(alone: Equations, contrasts: FloatArray, level: float) -> NDArray[np.bool_]:
+    """Return which contrasts have an interval without an end by the equations of one site, of shape (P,)."""
+    strengths = [alone.region_along(contrast[np.newaxis]).strength for contrast in contrasts]
+    return np.asarray(np.array(strengths) <= critical_value(level, alone.scale.dof, np.zeros(1))[0], dtype=np.bool_)
+
+
+def find_hidden(equations: Equations, contrasts: FloatArray, level: float) -> list[NDArray[np.bool_]]:
+    """Return of each site which contrasts it does not bound by itself; none of public rows, and of a level it lacks."""
+    return [
+        np.zeros(len(contrasts), dtype=np.bool_)
+        if site.gaps or site.variance is not None
+        else hidden_from(_alone(equations, site), contrasts, level)
+        for site in own_equations(equations).sites
+    ]
+
+
+def _alone(equations: Equations, site: Site) -> Equations:
+    return Equations((site,), np.ones(1), equations.columns, equations.terms, equations.target)
 
 
 def site_error(site: Site, theta: FloatArray, target_scale: float) -> SiteError:

@@ -8,7 +8,7 @@ import numpy as np
 from analyst_client.arrays import FloatArray
 from analyst_client.display.model import percent
 from analyst_client.errors import EstimationError
-from analyst_client.inference.agreement import heterogeneity_test
+from analyst_client.inference.agreement import find_hidden, heterogeneity_test
 from analyst_client.inference.base import Bound
 from analyst_client.inference.equations import Equations
 from analyst_client.inference.meat import affords_meat
@@ -129,6 +129,23 @@ def agreement_warnings(equations: Equations) -> list[str]:
         "fitted is an average of theirs, and the intervals do not hold their differences. "
         "conf_int(method='random-effects') does, and leave_one_site_out() shows who differs."
     ]
+
+
+def hidden_text(hospital: str, terms: Sequence[str]) -> str:
+    """Return what to say of a hospital that tells nothing of some terms by itself."""
+    return f"{hospital} tells nothing of {', '.join(terms)} by itself: there its intervals have no end."
+
+
+def hidden_warnings(results: TargetResults, level: float, names: Sequence[str]) -> list[str]:
+    """Return which of several releases, by their names, tell nothing of which terms by themselves."""
+    if len(results.equations.sites) < 2:
+        return []
+    try:
+        hidden = find_hidden(results.equations, results.contrasts, level)
+    except EstimationError:  # of releases without yᵀy, say
+        return []
+    untold = [np.array(results.names)[one] for one in hidden]
+    return [hidden_text(name, terms.tolist()) for name, terms in zip(names, untold, strict=True) if len(terms)]
 
 
 def level_warnings(equations: Equations) -> list[str]:

@@ -34,6 +34,7 @@ from analyst_client.errors import (
     TransportError,
     UselessRequestError,
 )
+from analyst_client.inference.combined import CombinedResults, combine
 from analyst_client.refinement import Refinement, RefinementRules
 from analyst_client.terms import col, poly
 from curator_service.privacy.accountant import Price
@@ -179,6 +180,20 @@ class TestCombined:
         else:
             with pytest.raises(EstimationError, match=r"rows of your own: margins\(frame\)"):
                 fit.margins()
+
+
+def test_a_hospital_that_tells_nothing_of_a_term_is_named_with_it(bought: Any) -> None:
+    fit = LogisticRegression().fit(bought["binomial"])
+    results = fit.results_[0]
+    assert isinstance(results, CombinedResults)
+    assert not any("tells nothing" in text for text in fit.caveats())
+    north, south = results.estimates
+    south.covariance[1], south.covariance[:, 1] = 0.0, 0.0
+    south.covariance[1, 1] = math.inf
+    fit.results_ = (combine(results.solved, [north, south], results.params),)
+    said = "south tells nothing of age by itself: there its intervals have no end."
+    assert said in fit.caveats()
+    assert said in " ".join(str(fit.summary()).split())
 
 
 class TestLinear:

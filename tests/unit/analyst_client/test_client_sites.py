@@ -4,6 +4,7 @@ import functools
 import json
 import math
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,17 @@ import statsmodels.api as sm
 from client_examples import noised, release_of_rows
 from sklearn.linear_model import Ridge as ScikitRidge
 
-from analyst_client import OLS, AdaSSP, Column, EmpiricalBayes, EstimationError, EstimationWarning, Release, Ridge
+from analyst_client import (
+    OLS,
+    AdaSSP,
+    Column,
+    EmpiricalBayes,
+    EstimationError,
+    EstimationWarning,
+    Release,
+    Ridge,
+    load_fit,
+)
 from analyst_client.estimators import ridge_path
 from analyst_client.inference.noise import NoiseLaw
 from analyst_client.inference.pooling import pool
@@ -54,6 +65,28 @@ def hospital(
     if noise is None:
         return exact
     return noised(exact, noise, np.random.default_rng(seed + 10_000), targets=target(y_bound))
+
+
+def test_a_hospital_that_tells_nothing_of_a_term_is_named_with_it(tmp_path: Path) -> None:
+    generator = np.random.default_rng(2)
+    X = generator.uniform(-1.0, 1.0, (1000, 3)) * np.array([1.0, 0.1, 1.0])
+    y = 0.2 + X @ BETA + generator.normal(0.0, 0.2, 1000)
+    exact = release_of_rows(X, y / 2.0, features=columns(), targets=target())
+    little = noised(exact, QUIET, generator, targets=target())
+    fit, alone = (
+        EmpiricalBayes().fit({"north": hospital(1, noise=QUIET), "south": little}),
+        EmpiricalBayes().fit(little),
+    )
+    hidden = [name for name, own in alone.confidence_sets().items() if not own.is_bounded]
+    assert 0 < len(hidden) < 4
+    said = f"south tells nothing of {', '.join(hidden)} by itself: there its intervals have no end."
+    assert [text for text in fit.caveats() if "tells nothing" in text] == [said]
+    assert said in " ".join(str(fit.summary()).split())
+    fit.save(tmp_path / "fit.json")
+    assert said in load_fit(tmp_path / "fit.json").caveats()
+    listed = EmpiricalBayes().fit([hospital(1, noise=QUIET), little])
+    assert said.replace("south", "release 2") in listed.caveats()
+    assert not any("tells nothing" in text for text in alone.caveats())
 
 
 @pytest.mark.parametrize("estimator", [OLS(), AdaSSP(), Ridge(2.0), EmpiricalBayes()], ids=repr)
