@@ -1434,6 +1434,9 @@ class Fit(Estimator):
     ) -> Any:
         """Predict targets in their raw units: counts are expected ones, and a class is the likelier one.
 
+        Of one refinement predictions rest on coefficients of their own, which shrink and so are not `params`: of few
+        rows, or at a low price, they miss new rows by much less. Its `summary` says so.
+
         Parameters
         ----------
         X : data frame, or array-like of shape (n, n_features_in_)

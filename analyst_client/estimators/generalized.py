@@ -238,9 +238,7 @@ class GeneralizedFit(RefinementFit):
         ]
 
     def _own_notes(self) -> tuple[str, ...]:
-        alike = isinstance(self.results_[0], Points)
-        said = "Coefficients are shrunk" if alike else "Predictions rest on coefficients of their own, shrunk"
-        return (f"{said} as far as the noise asks for.", *super()._own_notes())
+        return (*self._shrunk_notes(), *super()._own_notes())
 
 
 def law_of(found: RefinedGeneralized, *, cut: bool) -> Likelihood:

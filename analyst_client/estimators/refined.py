@@ -86,6 +86,9 @@ class RefinedRegression(CombinedFit, LinearFit):
     def _own_caveats(self, results: TargetResults) -> list[str]:
         return [] if self._is_combined else self._reach_caveats(results.equations.xtx)
 
+    def _own_notes(self) -> tuple[str, ...]:
+        return super()._own_notes() if self._is_combined else (*self._shrunk_notes(), *super()._own_notes())
+
     def _solve(self, equations: Equations) -> NoReturn:
         raise EstimationError("a refined regression is solved with its refinement, and no part of it")
 

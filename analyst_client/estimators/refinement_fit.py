@@ -8,7 +8,7 @@ import numpy as np
 
 from analyst_client.arrays import FloatArray
 from analyst_client.estimators.base import Features, Fit, Releases, Rows
-from analyst_client.inference.base import Results
+from analyst_client.inference.base import Points, Results
 from analyst_client.inference.heads import spent_text, stated
 from analyst_client.kinds.gram.design import design_matrix
 from analyst_client.kinds.score.release import ScoreRelease
@@ -128,6 +128,12 @@ class RefinementFit(Fit):
         if not hasattr(self, "refined_"):
             return super()._head(results)  # type: ignore[safe-super]  # of a fit that is for releases, too
         return stated(f"{self.refined_.rows:,.0f} rows, noisy", self.spent_, self.columns_, self.terms_)
+
+    def _shrunk_notes(self) -> tuple[str, ...]:
+        """Return which coefficients shrink: those of predictions, or, without intervals, all."""
+        alike = isinstance(self.results_[0], Points)
+        said = "Coefficients are shrunk" if alike else "Predictions rest on coefficients of their own, shrunk"
+        return (f"{said} as far as the noise asks for.",) if self.columns_ else ()
 
     def _own_notes(self) -> tuple[str, ...]:
         """Return what was done to columns, and that coefficients are of the columns so cut."""

@@ -91,6 +91,14 @@ class TestFit:
         assert found[:2] == pytest.approx([1.64, 2.86], abs=0.1)
         assert found[2] <= fit.refined_.target.high
 
+    def test_it_says_that_predictions_shrink_and_coefficients_do_not(self, bought: Refinement) -> None:
+        fit = RefinedRegression().fit(bought)
+        frame = {"age": [60.0], "sex": ["F"], "height": [170.0]}
+        ((low, high),) = fit.predict_interval(frame, mean=True)
+        assert fit.predict(frame)[0] != pytest.approx((low + high) / 2.0, rel=1e-9)
+        said = "Predictions rest on coefficients of their own, shrunk as far as the noise asks for."
+        assert said in " ".join(str(fit.summary()).split())
+
     @pytest.mark.filterwarnings("ignore:the chains have not mixed")
     def test_a_saved_one_is_the_same(self, bought: Refinement, tmp_path: Path) -> None:
         bought.save(tmp_path / "refined.json")
