@@ -85,7 +85,10 @@ def fit_hospitals(
 
 def _find_ways(curators: Buyers, questions: Mapping[str, Question], named: Named) -> tuple[list[Way], list[str]]:
     """Return the ways that all hospitals have, and reasons for which others are none."""
-    data, first = _alike([question.data for question in questions.values()], questions), next(iter(questions.values()))
+    datasets, first = {name: question.data for name, question in questions.items()}, next(iter(questions.values()))
+    data: Any = datasets
+    if len(set(datasets.values())) == 1 and len(datasets) == len(curators.clients):  # a name alone asks all
+        data = first.data
     family = first.family[0]
 
     def refine(progress: bool) -> Fit:
@@ -152,11 +155,6 @@ def _add(lengths: list[FloatArray]) -> FloatArray:
     with np.errstate(divide="ignore"):
         whole: FloatArray = 1.0 / np.sqrt(np.sum([1.0 / length**2 for length in lengths], axis=0))
     return whole
-
-
-def _alike(names: list[str], questions: Mapping[str, Question]) -> str | dict[str, str]:
-    """Return a dataset's name where it is the same everywhere, else by the curator's."""
-    return names[0] if len(set(names)) == 1 else dict(zip(questions, names, strict=True))
 
 
 def _write_each(written: Mapping[str, list[str]]) -> list[str]:

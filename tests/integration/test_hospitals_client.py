@@ -393,6 +393,15 @@ def test_the_choice_shows_the_price_at_each_and_asks(curators: Curators, monkeyp
     assert choice.taken.half_length < choice.taken.places["south"].half_length
 
 
+def test_a_fit_of_some_hospitals_asks_and_charges_these_alone(curators: Curators) -> None:
+    north, south = spendings(curators)
+    fit = curators.fit("kappa ~ frail + age", **ASKED | {"data": {"south": "cohort"}})
+    assert "{'south': 'cohort'}" in fit.choice_.call
+    assert run_call(fit.choice_.call, curators).params_ == pytest.approx(fit.params_)
+    assert spendings(curators)[0] == north
+    assert spendings(curators)[1] > south
+
+
 def test_a_line_that_fails_makes_nothing_bought_another_way(
     curators: Curators, monkeypatch: pytest.MonkeyPatch
 ) -> None:
