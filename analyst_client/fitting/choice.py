@@ -102,7 +102,7 @@ class Choice(Displayable):
         rows = [
             (
                 strong(way.name) if way is self.taken else way.name,
-                "paid" if way.cost is None else f"ε = {number(way.cost.epsilon)}",
+                untrusted(_price(way)),
                 "no end" if math.isinf(way.half_length) else f"{way.half_length:.3g}",
                 "–" if math.isinf(way.expected) else f"{way.expected:.2f}",
                 f"{number(way.duration_s)} s",
@@ -122,6 +122,16 @@ class Choice(Displayable):
 
 def _cost(way: Way) -> Inline:
     return "nothing: it is paid already" if way.cost is None else write_cost(way.cost)
+
+
+def _price(way: Way) -> str:
+    """Return the price of a way; of several hospitals with those that charge it."""
+    charged: dict[str, list[str]] = {}
+    for name, own in (way.places or {"": way}).items():
+        charged.setdefault("paid" if own.cost is None else f"ε = {number(own.cost.epsilon)}", []).append(name)
+    if len(charged) > 1:
+        return "; ".join(f"{price} at {', '.join(names)}" for price, names in charged.items())
+    return f"{next(iter(charged))} at each" if way.places else next(iter(charged))
 
 
 def _forget(way: Way) -> Way:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -389,6 +390,7 @@ def test_the_choice_shows_the_price_at_each_and_asks(curators: Curators, monkeyp
     assert spendings(curators) == before
     choice = curators.fit("kappa ~ height", **ASKED).choice_
     assert "cost at south" in str(choice)
+    assert re.search(r"a refinement at each hospital +ε = 8 at each", str(choice))
     assert {way.name for way in choice.ways} >= {"one release at each hospital"}
     assert choice.taken.half_length < choice.taken.places["south"].half_length
 
@@ -400,6 +402,13 @@ def test_a_fit_of_some_hospitals_asks_and_charges_these_alone(curators: Curators
     assert run_call(fit.choice_.call, curators).params_ == pytest.approx(fit.params_)
     assert spendings(curators)[0] == north
     assert spendings(curators)[1] > south
+
+
+def test_the_table_shows_the_price_at_each_hospital(curators: Curators) -> None:
+    curators.fit("kappa ~ frail", **ASKED | {"data": {"south": "cohort"}})
+    choice = str(curators.fit("kappa ~ frail", **ASKED).choice_)
+    assert re.search(r"a refinement at each +ε = 8 at north; paid at south", choice)
+    assert re.search(r"one release at each +ε = 8 at each", choice)
 
 
 def test_a_line_that_fails_makes_nothing_bought_another_way(
