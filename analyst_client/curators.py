@@ -35,6 +35,13 @@ if TYPE_CHECKING:
 __all__ = ["Curators", "PurchasePlan", "Purchased"]
 
 RESERVED_FOR_S = 3600
+OF_ALL = {
+    "release": "curators.plan(…).buy() buys a release at each",
+    "submit_release": "curators.plan(…).buy() buys a release at each",
+    "quote": "curators.plan(…) asks each for its quote",
+    "submit_refinement": "curators.refine(…) refines at each",
+}
+"""Methods of `CuratorClient`, and what does the same at several hospitals."""
 Bought = TypeVar("Bought", bound=Answer)
 
 
@@ -93,6 +100,16 @@ class Curators:
         with ExitStack() as stack:
             for client in self.clients.values():
                 stack.callback(client.close)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Name the call that does at several hospitals what a method of `CuratorClient` does at one."""
+            hint = ""
+            if callable(getattr(CuratorClient, name, None)) and not name.startswith("_"):
+                asks_one = f"curators.clients[{self.names[0]!r}].{name}(…) asks one hospital"
+                hint = f": {OF_ALL[name]}; {asks_one}" if name in OF_ALL else f": {asks_one}"
+            raise AttributeError(f"Curators has no attribute {name!r}{hint}", name=name, obj=self)
 
     @overload
     def plan(
@@ -178,6 +195,9 @@ class Curators:
     def _datasets(self, dataset: str | Mapping[str, str], each: Mapping[str, Any] | None = None) -> dict[str, str]:
         """Return the dataset at each curator that is asked, in their order. Raise `ValueError` as `plan` does."""
         known = set(self.clients)
+        if not isinstance(dataset, str | Mapping):
+            example = ", ".join(f"{name!r}: 'cohort'" for name in self.names[:2])
+            raise ValueError(f"a dataset's name, or its name at each curator, as {{{example}}}; not {dataset!r}")  # noqa: TRY004 -- one kind of error for arguments
         datasets = dict.fromkeys(self.clients, dataset) if isinstance(dataset, str) else dict(dataset)
         for given in (set(datasets), set(each or {})):
             if given - known:

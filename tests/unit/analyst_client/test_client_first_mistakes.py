@@ -54,6 +54,28 @@ AGE, KAPPA = Column.numeric("age", 50, 100), Column.numeric("kappa", 0, 6)
 PRICE = {"epsilon": 1, "delta": 1e-6}
 
 
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("release", "curators.plan(…).buy() buys a release at each; curators.clients['north'].release(…) asks one"),
+        (
+            "submit_refinement",
+            "curators.refine(…) refines at each; curators.clients['north'].submit_refinement(…) asks",
+        ),
+        ("budget", "curators.clients['north'].budget(…) asks one hospital"),
+    ],
+)
+def test_a_call_of_one_hospital_names_the_one_of_several(name: str, instead: str) -> None:
+    curators = Curators({"north": recorded_client("methods"), "south": recorded_client("methods")})
+    with pytest.raises(AttributeError, match=re.escape(f"Curators has no attribute {name!r}: {instead}")):
+        getattr(curators, name)
+    with pytest.raises(AttributeError, match="no attribute 'relase'$"):
+        curators.relase  # type: ignore[attr-defined]  # noqa: B018
+    assert callable(getattr(curators.clients["north"], name))
+    with pytest.raises(ValueError, match=re.escape("as {'north': 'cohort', 'south': 'cohort'}; not ['flchain']")):
+        curators.fit("kappa ~ age", data=["flchain"], epsilon=1.0)  # type: ignore[arg-type]
+
+
 def quoted() -> tuple[Curator, CuratorClient]:
     curator = Curator(httpx.Response(200, content=compact(QUOTE)))
     return curator, curator.client()
