@@ -40,6 +40,7 @@ from analyst_client.kinds.gram.request import (
     as_request,
     read_model,
     suggests_arguments,
+    suggests_options_of,
 )
 from analyst_client.kinds.gram.two_steps import leaves_row_map, quote_steps
 from analyst_client.kinds.registry import read_quote
@@ -1363,6 +1364,7 @@ class CuratorClient:
             progress=progress,
         )
 
+    @suggests_arguments
     def refine(
         self,
         dataset: str,
@@ -1463,6 +1465,7 @@ class CuratorClient:
             refining.refuse_useless()
         return refining.run(Progress(refining.problem.target.name, show=progress))
 
+    @suggests_options_of(refine, "even_so", "progress")
     def quote_refinement(
         self, dataset: str, features: Asked, **options: "Unpack[RefinementOptions]"
     ) -> "RefinementQuote":
@@ -1503,6 +1506,7 @@ class CuratorClient:
 
         return quote_refinement(self._read_refinement(dataset, features, options))
 
+    @suggests_options_of(refine, "even_so", "progress")
     def submit_refinement(
         self, dataset: str, features: Asked, *, even_so: bool = False, **options: "Unpack[RefinementOptions]"
     ) -> "RefinementJob":

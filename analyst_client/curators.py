@@ -18,7 +18,13 @@ from analyst_client.errors import (
 )
 from analyst_client.kinds.base import Answered_co, Request
 from analyst_client.kinds.gram.release import Release
-from analyst_client.kinds.gram.request import Asked, ReleaseOptions
+from analyst_client.kinds.gram.request import (
+    Asked,
+    ReleaseOptions,
+    check_options,
+    suggests_arguments,
+    suggests_options_of,
+)
 from analyst_client.schema.accounts import Reservation
 from analyst_client.schema.answers import Answer
 from analyst_client.schema.quotes import AnyQuote
@@ -126,6 +132,7 @@ class Curators:
         self, dataset: str | Mapping[str, str], request: Request[Answered_co, AnyQuote], /
     ) -> "PurchasePlan[Answered_co]": ...
 
+    @suggests_arguments
     def plan(
         self,
         dataset: str | Mapping[str, str],
@@ -174,6 +181,8 @@ class Curators:
         """
         datasets = self._datasets(dataset, each)
         whole = features if isinstance(features, str | Model | Request) else tuple(features)
+        for name, own in (each or {}).items():
+            check_options(f"each[{name!r}]", own, ReleaseOptions.__annotations__)
         needed = len(datasets) if self.at_least is None else self.at_least
         if needed > len(datasets):
             raise ValueError(f"at_least is {needed}, and the plan asks {len(datasets)}: {', '.join(datasets)}")
@@ -211,6 +220,7 @@ class Curators:
             raise ValueError("one curator's dataset stands under two names: it would be the same release twice")
         return {name: datasets[name] for name in self.clients if name in datasets}
 
+    @suggests_options_of(CuratorClient.refine)
     def refine(
         self,
         dataset: str | Mapping[str, str],
@@ -251,15 +261,19 @@ class Curators:
             As `CuratorClient.refine` raises it; a note names the curator. The same call goes on where an interruption
             ended it, and pays for no step twice.
         """
+        from analyst_client.refinement.buying import RefinementOptions  # noqa: PLC0415 -- the import stays quick
         from analyst_client.refinement.together import refine_all  # noqa: PLC0415 -- the import stays quick
 
-        refinings = {}
-        for name, data in self._datasets(dataset, each).items():
+        refinings, datasets = {}, self._datasets(dataset, each)
+        for name, own in (each or {}).items():
+            check_options(f"each[{name!r}]", own, RefinementOptions.__annotations__)
+        for name, data in datasets.items():
             with self._named(name):
                 asked: RefinementOptions = {**options, **(each or {}).get(name, {})}
                 refinings[name] = self.clients[name]._read_refinement(data, features, asked)
         return refine_all(refinings, self._named, even_so=even_so, show=progress)
 
+    @suggests_arguments
     def fit(
         self,
         model: Asked,

@@ -176,8 +176,8 @@ class DatasetNotFoundError(CuratorError):
     >>> try:
     ...     client.dataset("nhanes")
     ... except DatasetNotFoundError as error:
-    ...     print(error)
-    There is no such dataset: There is no dataset of this name among those that you were granted.
+    ...     print(error)  # doctest: +ELLIPSIS
+    There is no such dataset: ... that you were granted; there are flchain
     """
 
 

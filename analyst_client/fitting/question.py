@@ -7,7 +7,6 @@ from typing import Any, Protocol, TypedDict
 
 import numpy as np
 
-from analyst_client.errors import DatasetNotFoundError
 from analyst_client.kinds.gram.quote import Quote
 from analyst_client.kinds.gram.request import Asked
 from analyst_client.refinement.buying import is_whole
@@ -52,8 +51,6 @@ class Buyer(Protocol):
 
     @property
     def _read_refinement(self) -> Any: ...
-
-    def datasets(self) -> tuple[Dataset, ...]: ...  # noqa: D102 -- see `CuratorClient`
 
     def dataset(self, name: str) -> Dataset: ...  # noqa: D102 -- see `CuratorClient`
 
@@ -100,11 +97,7 @@ class Question:
         CuratorError
             See `analyst_client.errors`.
         """
-        try:
-            declared = client.dataset(data)
-        except DatasetNotFoundError as error:
-            error.add_note(f"there are {', '.join(one.name for one in client.datasets()) or 'none'}")
-            raise
+        declared = client.dataset(data)
         given = {name: value for name, value in stated.items() if value is not None}
         if set(given) == {"epsilon"} and declared.accountant != "pure":
             given["delta"] = client.budget(data).delta

@@ -1,12 +1,20 @@
 """Requests of one client: what an answer states of the ledger is checked before it is used."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 from urllib.parse import quote as quote_path
 
 import httpx
 
-from analyst_client.errors import CuratorError, LedgerError, LedgerRestoredWarning, ReceiptInvalidError, ServiceError
+from analyst_client.errors import (
+    CuratorError,
+    DatasetNotFoundError,
+    LedgerError,
+    LedgerRestoredWarning,
+    ReceiptInvalidError,
+    ServiceError,
+)
 from analyst_client.http.transport import Transport
 from analyst_client.kinds.registry import read_answer
 from analyst_client.ledger.checkpoints import Checkpoint
@@ -15,6 +23,7 @@ from analyst_client.ledger.memory import Memory
 from analyst_client.ledger.receipts import check_entry, check_shape, is_known
 from analyst_client.ledger.trust import Freshness, LedgerSnapshot, LedgerTrust
 from analyst_client.ledger.verification import verify_answer
+from analyst_client.meant import say_meant
 from analyst_client.schema.accounts import Budget, Reservation
 from analyst_client.schema.answers import Answer
 from analyst_client.schema.wire import Fields, parse_json
@@ -84,6 +93,9 @@ class Session:
                 method, path, params=params, content=content, idempotency_key=idempotency_key, headers=headers
             )
         except CuratorError as error:
+            if isinstance(error, DatasetNotFoundError) and dataset is not None:
+                with suppress(CuratorError):
+                    error.args = (f"{str(error).rstrip('.')}{say_meant(dataset, self.list_names())}",)
             if error.slug == "checkpoint-invalid":
                 error.add_note(
                     "The checkpoint that was sent was signed by a key of the curator that was seen before, and this "
@@ -91,6 +103,10 @@ class Session:
                 )
             raise
         return CuratorResponse(response, snapshot)
+
+    def list_names(self) -> tuple[str, ...]:
+        """Return the names of the datasets that this token may see."""
+        return self.ask("GET", "/v1/datasets").body.each("datasets", lambda one: one.text("name"))
 
     def accept_budget(self, response: CuratorResponse, dataset: str) -> Budget:
         """Return a budget whose checkpoint was checked and remembered."""

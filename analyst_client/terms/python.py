@@ -4,7 +4,6 @@ The text is parsed and never run.
 """
 
 import ast
-import difflib
 import keyword
 import math
 import operator
@@ -14,6 +13,7 @@ from functools import reduce
 from typing import Any
 
 from analyst_client.error_base import CuratorError
+from analyst_client.meant import say_meant
 from analyst_client.terms import functions as known
 from analyst_client.terms.expression import Expression, as_expression, call, col, log
 
@@ -155,9 +155,7 @@ def _suggest(source: str, operators: str = _OPERATOR) -> str:
 
 def no_column(name: str, columns: Sequence[str]) -> str:
     """Say that there is no such column, and which was probably meant."""
-    near = difflib.get_close_matches(name, columns, 1)
-    hint = f": did you mean {near[0]!r}?" if near else f"; there are {', '.join(columns)}"
-    return f"the dataset has no column {name!r}{hint}"
+    return f"the dataset has no column {name!r}{say_meant(name, columns)}"
 
 
 def no_level(left: str, name: str, columns: Sequence[str]) -> str:

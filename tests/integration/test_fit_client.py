@@ -368,9 +368,10 @@ def test_arguments_that_are_something_else(
 
 
 def test_a_dataset_that_is_not_there_is_answered_with_those_that_are(client: CuratorClient) -> None:
-    with pytest.raises(DatasetNotFoundError) as caught:
+    with pytest.raises(DatasetNotFoundError, match=r"granted: did you mean 'cohort'\?$"):
         client.fit("kappa ~ age", "cohrt", epsilon=1.0)
-    assert caught.value.__notes__ == ["there are cohort, counted"]
+    with pytest.raises(DatasetNotFoundError, match=r"granted; there are cohort, counted$"):
+        client.release("nhanes", ["age"], target="kappa", mu=1.0)
 
 
 class TestPrices:

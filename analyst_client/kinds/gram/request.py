@@ -1,9 +1,8 @@
 """The request of a release: its options stand in `ReleaseRequest`, and signatures and bodies follow from it."""
 
-import difflib
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ParamSpec, TypeAlias, TypedDict, TypeVar
 
@@ -13,6 +12,7 @@ from analyst_client.kinds.gram.quote import Quote
 from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.gram.rows import Rows, row_map
 from analyst_client.kinds.request import PricedRequest
+from analyst_client.meant import find_meant
 from analyst_client.schema.columns import Column
 from analyst_client.terms.expression import INTERACTION, Expression, sort_key
 from analyst_client.terms.formulas import Model, ReadModel
@@ -189,7 +189,35 @@ def suggests_arguments(function: Callable[P, T]) -> Callable[P, T]:
 
     The function raises `TypeError` on an argument that it does not know, as Python does.
     """
-    signature = expand_options(inspect.signature(function))
+    options = [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=getattr(ReleaseRequest, name), annotation=annotation
+        )
+        for name, annotation in ReleaseOptions.__annotations__.items()
+    ]
+    return _suggesting(function, options)
+
+
+def suggests_options_of(other: Callable[..., Any], *left_out: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Do so of the options of another function, but for those that are left out."""
+    named = [one for one in inspect.signature(other).parameters.values() if one.kind is inspect.Parameter.KEYWORD_ONLY]
+    return functools.partial(_suggesting, options=[one for one in named if one.name not in left_out])
+
+
+def check_options(called: str, options: Mapping[str, Any], known: Iterable[str]) -> None:
+    """Raise `TypeError` for an option that is none, with the one that was meant."""
+    listed = list(known)
+    for name, value in options.items():
+        if name in listed:
+            continue
+        likely = (ARGUMENT_SYNONYMS.get(name.lower()), find_meant(name, listed))
+        meant = next((one for one in likely if one in listed), None)
+        has = f"; it has {', '.join(listed)}" if listed else ": it takes none"
+        raise TypeError(f"{called} has no argument {name!r}{f': did you mean {meant}={value!r}?' if meant else has}")
+
+
+def _suggesting(function: Callable[P, T], options: Sequence[inspect.Parameter]) -> Callable[P, T]:
+    signature = expand_options(inspect.signature(function), options)
     takes_any = any(one.kind is inspect.Parameter.VAR_POSITIONAL for one in signature.parameters.values())
     known = list(signature.parameters)
 
@@ -201,37 +229,26 @@ def suggests_arguments(function: Callable[P, T]) -> Callable[P, T]:
         if len(args) > len(places) and named and not takes_any:
             told = ", ".join(one.name for one in places[1:])
             raise TypeError(f"{function.__name__}() takes {told} by place, and the others by name: {named[0]}=…")
-        for name, value in kwargs.items():
-            if name not in known and not (name == "alpha" and "level" in known):  # which `takes_level` answers
-                meant = ARGUMENT_SYNONYMS.get(name.lower()) or next(
-                    iter(difflib.get_close_matches(name, known, 1)), None
-                )
-                if meant in known:
-                    hint = f": did you mean {meant}={value!r}?"
-                else:
-                    other = ELSEWHERE.get(name.lower(), "")
-                    has = f"; it has {', '.join(known[1:])}" if known[1:] else ": it takes none"
-                    hint = f": {other}(…) has it" if hasattr(args[0], other) else has
-                called = type(args[0]).__name__ if function.__name__ == "__init__" else function.__name__
-                raise TypeError(f"{called}() has no argument {name!r}{hint}")
+        answered = {*known, "alpha"} if "level" in known else known  # by `takes_level`
+        unknown = {name: value for name, value in kwargs.items() if name not in answered}
+        if unknown:
+            called = f"{type(args[0]).__name__ if function.__name__ == '__init__' else function.__name__}()"
+            for name in unknown:
+                if hasattr(args[0], other := ELSEWHERE.get(name.lower(), "")):
+                    raise TypeError(f"{called} has no argument {name!r}: {other}(…) has it")
+            check_options(called, unknown, known[1:])
         return function(*args, **kwargs)
 
     checked.__signature__ = signature  # type: ignore[attr-defined]  # what `inspect.signature` returns
     return checked
 
 
-def expand_options(signature: inspect.Signature) -> inspect.Signature:
-    """Return a signature with the options of a request in the place of its ``**options``, if it has them."""
+def expand_options(signature: inspect.Signature, options: Sequence[inspect.Parameter]) -> inspect.Signature:
+    """Return a signature with options in the place of its ``**options``, if it has them."""
     own = list(signature.parameters.values())
     if own[-1].kind is not inspect.Parameter.VAR_KEYWORD:
         return signature
-    options = [
-        inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=getattr(ReleaseRequest, name), annotation=annotation
-        )
-        for name, annotation in ReleaseOptions.__annotations__.items()
-        if name not in signature.parameters
-    ]
+    taken = [parameter for parameter in options if parameter.name not in signature.parameters]
     first = [parameter for parameter in own if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
     last = [parameter for parameter in own if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
-    return signature.replace(parameters=[*first, *options, *last])
+    return signature.replace(parameters=[*first, *taken, *last])

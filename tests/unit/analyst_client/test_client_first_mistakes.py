@@ -35,7 +35,7 @@ from analyst_client import (
 )
 from analyst_client.admin.command import main as run_command
 from analyst_client.analyses import ContingencyTable, event_rates, kaplan_meier, log_rank_test, roc_curve
-from analyst_client.errors import BoundsWarning, FormulaError, ReceiptInvalidError, ServiceError
+from analyst_client.errors import BoundsWarning, DatasetNotFoundError, FormulaError, ReceiptInvalidError, ServiceError
 from analyst_client.kinds import Quote
 from analyst_client.kinds.gram.request import ReleaseRequest
 from analyst_client.schema import Cost, Job, ReleaseSummary
@@ -69,11 +69,50 @@ def test_a_call_of_one_hospital_names_the_one_of_several(name: str, instead: str
     curators = Curators({"north": recorded_client("methods"), "south": recorded_client("methods")})
     with pytest.raises(AttributeError, match=re.escape(f"Curators has no attribute {name!r}: {instead}")):
         getattr(curators, name)
-    with pytest.raises(AttributeError, match="no attribute 'relase'$"):
+    with pytest.raises(AttributeError, match=r"no attribute 'relase'$"):
         curators.relase  # type: ignore[attr-defined]  # noqa: B018
     assert callable(getattr(curators.clients["north"], name))
     with pytest.raises(ValueError, match=re.escape("as {'north': 'cohort', 'south': 'cohort'}; not ['flchain']")):
         curators.fit("kappa ~ age", data=["flchain"], epsilon=1.0)  # type: ignore[arg-type]
+
+
+CALLS: dict[str, Callable[[CuratorClient, Curators], Any]] = {
+    "fit": lambda client, _: client.fit(["age"], "flchain", epsilom=1),
+    "refine": lambda client, _: client.refine("flchain", ["age"], eps=1),
+    "quote_refinement": lambda client, _: client.quote_refinement("flchain", ["age"], epsilom=1),
+    "submit_refinement": lambda client, _: client.submit_refinement("flchain", ["age"], epsilom=1),
+    "fit of several": lambda _, curators: curators.fit(["age"], data="flchain", eps=1),
+    "refine of several": lambda _, curators: curators.refine("flchain", ["age"], epsilom=1),
+    "plan": lambda _, curators: curators.plan("flchain", ["age"], epsilom=1),
+    "plan of one": lambda _, curators: curators.plan("flchain", ["age"], each={"north": {"epsilom": 1}}),
+    "refine of one": lambda _, curators: curators.refine("flchain", ["age"], each={"north": {"epsilom": 1}}),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_a_misspelt_option_names_the_one_that_was_meant(call: Callable[[CuratorClient, Curators], Any]) -> None:
+    curators = Curators({"north": recorded_client("one_call")})
+    with pytest.raises(TypeError, match=r"has no argument 'eps(ilom)?': did you mean epsilon=1\?$"):
+        call(curators.clients["north"], curators)
+
+
+def test_an_option_that_there_is_not_is_answered_with_those_that_there_are() -> None:
+    curators = Curators({"north": recorded_client("one_call")})
+    with pytest.raises(TypeError, match=r"fit\(\) has no argument 'half_width'; it has model, data, target"):
+        curators.fit(["age"], data="flchain", half_width={"age": 0.1})  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"fit\(\) takes model by place, and the others by name: data="):
+        curators.fit(["age"], "flchain")  # type: ignore[misc]
+
+
+def test_a_misspelt_dataset_is_answered_with_the_one_that_was_meant() -> None:
+    missing = {"type": "/problems/dataset-not-found", "title": "There is no such dataset", "detail": "None is granted."}
+    listing = httpx.Response(200, content=compact({"datasets": [DATASET]}))
+    for name, said in (("flchian", r": did you mean 'flchain'\?$"), ("nhanes", "; there are flchain$")):
+        curator = Curator(httpx.Response(404, content=compact(missing)), listing)
+        with pytest.raises(DatasetNotFoundError, match=f"None is granted{said}"):
+            curator.client().budget(name)
+    with pytest.raises(DatasetNotFoundError, match=r"None is granted\.$"):  # where the list is refused, too
+        Curator(*[httpx.Response(404, content=compact(missing))] * 2).client().budget("flchian")
 
 
 def quoted() -> tuple[Curator, CuratorClient]:

@@ -16,13 +16,24 @@ from marginals_examples import MarginalsCurator
 from score_examples import ScoreCurator
 
 import analyst_client
-from analyst_client import Axis, CountsRequest, CuratorClient, MarginalsRequest, Moments, Release, Tree, verify
+from analyst_client import (
+    Axis,
+    CountsRequest,
+    CuratorClient,
+    Curators,
+    MarginalsRequest,
+    Moments,
+    Release,
+    Tree,
+    verify,
+)
 from analyst_client.errors import ReceiptInvalidError, ServiceError
 from analyst_client.kinds import ScoreRequest, registry
 from analyst_client.kinds.base import Kind, Request
 from analyst_client.kinds.gram.request import ReleaseOptions, ReleaseRequest
 from analyst_client.kinds.published import PublishedAnswer
 from analyst_client.kinds.request import PricedRequest
+from analyst_client.refinement.buying import RefinementOptions
 from analyst_client.schema.quotes import AnyQuote
 from analyst_client.schema.wire import Fields
 
@@ -231,6 +242,20 @@ def test_signatures_show_every_option_with_its_default(name: str) -> None:
     buying = {"idempotency_key", "respond_async", "wait_s", "half_width", "guess", "max_epsilon", "even_so", "robust"}
     own = buying if name == "release" else bound[name]
     assert set(shown) == {"self", "dataset"} | {option.name for option in fields(ReleaseRequest)} | own
+
+
+@pytest.mark.parametrize("kind", [CuratorClient, Curators])
+def test_signatures_of_refinements_show_every_option_with_its_default(kind: type) -> None:
+    whole = inspect.signature(CuratorClient.refine).parameters
+    own = {"self", "dataset", "features", "even_so", "progress", "each"}
+    assert RefinementOptions.__annotations__.keys() == whole.keys() - own
+    for name in {"refine", "quote_refinement", "submit_refinement"} & vars(kind).keys():
+        shown = inspect.signature(getattr(kind, name)).parameters
+        assert {option: shown[option].default for option in RefinementOptions.__annotations__} == {
+            option: whole[option].default for option in RefinementOptions.__annotations__
+        }
+        assert not any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in shown.values())
+        assert ("progress" in shown) == (name == "refine")
 
 
 def test_a_request_shows_what_was_said_and_what_is_asked_first() -> None:

@@ -87,7 +87,7 @@ RESERVED = frozenset(re.findall(r"`([a-z-]+)` \(", PAGE.partition("**Reserved.**
 
 def refusal(answer: httpx.Response) -> Any:
     with pytest.raises(CuratorError) as caught:
-        ask(Curator(answer).client(max_attempts=1), idempotency_key="mine")
+        ask(Curator(answer, answer).client(max_attempts=1), idempotency_key="mine")  # a list of datasets is asked, too
     return caught.value
 
 

@@ -23,8 +23,14 @@ from analyst_client.exports import public_names
 ALWAYS = {"GL07", "GL08", "PR02", "PR03", "PR04", "PR07", "PR08", "PR09", "RT02", "RT03", "RT04", "RT05"}
 OF_MANY_ARGUMENTS = {"PR01", "RT01"}
 QUESTIONS = ("How ", "What ", "When ", "Where ", "Which ", "Who ", "Whose ", "Why ")
-# Their options are documented once, at `CuratorClient.release`.
-OPTIONS_OF_RELEASE = {f"analyst_client.client.CuratorClient.{name}" for name in ("quote", "submit_release")}
+# Their options are documented once, at `release` and at `refine` of `CuratorClient`.
+OPTIONS_OF_ANOTHER = {
+    *(
+        f"analyst_client.client.CuratorClient.{name}"
+        for name in ("quote", "submit_release", "quote_refinement", "submit_refinement")
+    ),
+    *(f"analyst_client.curators.Curators.{name}" for name in ("plan", "refine")),
+}
 
 
 def exported(module: ModuleType) -> Iterator[tuple[str, Any]]:
@@ -49,7 +55,7 @@ def numpydoc_faults(name: str, value: Any) -> list[str]:
     rules = ALWAYS
     if isinstance(value, FunctionType) and len(inspect.signature(value).parameters.keys() - {"self", "cls"}) > 1:
         rules = ALWAYS | OF_MANY_ARGUMENTS
-    if name in OPTIONS_OF_RELEASE:
+    if name in OPTIONS_OF_ANOTHER:
         rules = rules - {"PR01", "PR02"}
     return [f"{rule}: {text}" for rule, text in validate(name)["errors"] if rule in rules]
 
