@@ -777,7 +777,7 @@ UNJUDGED = {
         "choice_ param_names_ target_names_ caveats names columns_ feature_names_in_ fit fitted_params_ "
         "n_features_in_ row_map_ targets_ term_names_ terms_ get_params set_params classes_ constraints source notes "
         "title kind inverts label across level heads as_html as_text caption facts term coefficients scores target "
-        "to_html to_latex to_markdown plot save source_ hypothesis "
+        "to_html to_latex to_markdown plot save source_ hypothesis robust "
         "estimator releases releases,_weighted baseline terms combined cut_columns_ hospitals_ hospitals"
     ),
     "how a fit was computed": (

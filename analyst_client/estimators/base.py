@@ -82,6 +82,7 @@ ELSEWHERE = {
     "get_margeff": "margins()", "marginal_effects": "margins()", "odds_ratios": "tidy(exponentiate=True)",
     "wald_test": "test()", "compare_f_test": "test()", "to_frame": "tidy()", "summary_frame": "tidy()",
     "get_robustcov_results": "std_errors_: those of a refinement are robust wherever Σ g gᵀ was bought",
+    "robust": "std_errors_: client.release(…, robust=True) and client.refine(…) buy robust ones of one model",
 }  # fmt: skip
 """Members of statsmodels' results, and what is here in their place."""
 OF_LIKELIHOOD = {"llf", "loglike", "llnull", "llr", "llr_pvalue", "aic", "bic", "prsquared", "compare_lr_test"}

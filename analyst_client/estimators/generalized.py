@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -37,6 +37,31 @@ NORMAL_NOTE = (
     "Averages are over a normal law of the linear predictor, with the mean and the spread that the refinement tells, "
     "and intervals hold the noise in these. margins(frame) averages over rows of your own."
 )
+
+
+class _Robust:
+    """The hyper-parameter `robust`: what it was stated to be, and a `TypeError` with what to do where it is called."""
+
+    def __init__(self, value: bool | None, estimator: str) -> None:
+        self.value, self.estimator = value, estimator
+
+    def __call__(self) -> NoReturn:
+        raise TypeError(
+            f"robust is an option of the estimator: {self.estimator}(robust=True).fit(refinement) has robust standard "
+            "errors, for which the price of the refinement must have bought Σ g gᵀ"
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return self.value == other
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __repr__(self) -> str:
+        return repr(self.value)
 
 
 class LikelihoodResults(WaldResults):
@@ -113,7 +138,20 @@ class GeneralizedFit(RefinementFit):
     refined_: RefinedGeneralized
 
     def __init__(self, robust: bool | None = None) -> None:
-        self.robust = robust
+        self._robust = robust
+
+    @property
+    def robust(self) -> Any:
+        """The hyper-parameter of this name."""
+        return _Robust(self._robust, type(self).__name__)
+
+    @robust.setter
+    def robust(self, value: bool | None) -> None:
+        self._robust = value
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the hyper-parameters by name."""
+        return super().get_params(deep) | {"robust": self._robust}
 
     def _fit_refinement(self, refinement: Refinement) -> None:
         terms, theta = self._take(refinement)
@@ -124,7 +162,7 @@ class GeneralizedFit(RefinementFit):
         try:
             law = law_of(found, cut=refinement.rules.cut)
             assert found.frame is not None  # or there was no likelihood
-            results = LikelihoodResults(terms, target, found.frame.matrix, law, self.robust)
+            results = LikelihoodResults(terms, target, found.frame.matrix, law, self._robust)
         except EstimationError as error:  # without intervals, what predictions rest on
             free = None if found.moments is None else found.moments.free
             results = Points(Solved(terms, target, theta, free=free), str(error))
@@ -225,7 +263,7 @@ class GeneralizedFit(RefinementFit):
         return [*super()._head(results), *told]
 
     def _error_head(self, results: Any) -> str:
-        return "robust std err" if results.told.law.is_robust(self.robust) else "std err"
+        return "robust std err" if results.told.law.is_robust(self._robust) else "std err"
 
     def _notes(self, results: Any, sets: Sequence[ConfidenceSet]) -> list[str]:
         hidden = [name for name, one in zip(results.names, sets, strict=True) if not one.is_bounded]

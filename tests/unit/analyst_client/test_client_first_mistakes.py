@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 from client_examples import AGE as AGE_OF_DATASET
 from client_examples import DATASET, QUOTE, RELEASE_TEXT, TOKEN, URL, Curator, compact, released
+from sklearn.base import clone
 
 from analyst_client import (
     OLS,
@@ -27,6 +28,7 @@ from analyst_client import (
     Curators,
     LogisticRegression,
     Model,
+    PoissonRegression,
     Release,
     Ridge,
     TransportError,
@@ -74,6 +76,20 @@ def test_a_call_of_one_hospital_names_the_one_of_several(name: str, instead: str
     assert callable(getattr(curators.clients["north"], name))
     with pytest.raises(ValueError, match=re.escape("as {'north': 'cohort', 'south': 'cohort'}; not ['flchain']")):
         curators.fit("kappa ~ age", data=["flchain"], epsilon=1.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [None, True, False])
+@pytest.mark.parametrize("kind", [LogisticRegression, PoissonRegression])
+def test_robust_is_an_option_of_an_estimator_and_no_method(kind: Any, value: bool | None) -> None:
+    estimator = kind(robust=value)
+    with pytest.raises(TypeError, match=re.escape(f"{kind.__name__}(robust=True).fit(refinement) has robust")):
+        estimator.robust()
+    assert estimator.robust == value
+    assert bool(estimator.robust) is bool(value)
+    assert repr(estimator.robust) == repr(value)
+    assert estimator.get_params() == {"robust": value}
+    assert clone(estimator).set_params(robust=True).get_params()["robust"] is True
+    assert repr(kind(robust=True)) == f"{kind.__name__}(robust=True)"
 
 
 CALLS: dict[str, Callable[[CuratorClient, Curators], Any]] = {
@@ -509,6 +525,7 @@ def test_members_of_other_libraries_lead_to_those_of_a_fit(fit: OLS) -> None:
     for one, name, meant in [
         (fit, "odds_ratios", r"tidy\(exponentiate=True\)"),
         (fit, "get_robustcov_results", "std_errors_: those of a refinement are robust"),
+        (fit, "robust", r"std_errors_: client\.release\(…, robust=True\) and client\.refine\(…\) buy robust ones"),
         (fit.summary(), "as_latex", r"to_latex\(\)"),
         (fit.table(), "summary_frame", r"tidy\(\)"),
     ]:
