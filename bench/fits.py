@@ -31,7 +31,19 @@ from analyst_client.errors import UselessRequestError
 from analyst_client.refinement import RefinementRules
 from bench.figures import NORMAL, solve, unit_target
 from bench.judges import judge_interval
-from bench.populations import DELTA, Declared, Population, _named, _read, column_names, raw_map
+from bench.populations import (
+    AFFAIRS,
+    COHORT,
+    DELTA,
+    VISITS,
+    WORKERS,
+    Declared,
+    Population,
+    _named,
+    _read,
+    column_names,
+    raw_map,
+)
 from bench.refined import Population as Made
 from bench.run import OUTPUT, ROOT
 from bench.uci import load
@@ -83,13 +95,7 @@ def _uci_models(count: int) -> tuple[tuple[str, str | None], ...]:
 SETS: dict[str, Set] = {
     "flchain": Set(
         "flchain",
-        {
-            "age": (50.0, 100.0),
-            "sex": ["F", "M"],
-            "creatinine": (0.0, 3.0),
-            "lambda": (0.0, 6.0),
-            "kappa": (0.0, 6.0),
-        },
+        COHORT,
         "gaussian",
         (
             ("kappa ~ age", None),
@@ -102,13 +108,7 @@ SETS: dict[str, Set] = {
     ),
     "cps": Set(
         "cps",
-        {
-            "earnings": (math.exp(0.5), math.exp(5.0)),
-            "education": (4.0, 22.0),
-            "age": (18.0, 70.0),
-            "gender": ["female", "male"],
-            "region": ["Northeast", "Midwest", "South", "West"],
-        },
+        WORKERS | {"region": ["Northeast", "Midwest", "South", "West"]},
         "gaussian",
         (
             ("log(earnings) ~ education", None),
@@ -125,15 +125,7 @@ SETS: dict[str, Set] = {
     "sml": Set("uci", {}, "gaussian", _uci_models(26)),
     "fair": Set(
         "statsmodels fair",
-        {
-            "rate_marriage": (1.0, 5.0),
-            "age": (15.0, 50.0),
-            "yrs_married": (0.0, 30.0),
-            "children": (0.0, 8.0),
-            "religious": (1.0, 4.0),
-            "educ": (8.0, 20.0),
-            "affair": None,
-        },
+        AFFAIRS,
         "binomial",
         (
             ("affair ~ rate_marriage", None),
@@ -182,15 +174,7 @@ SETS: dict[str, Set] = {
     ),
     "randhie": Set(
         "statsmodels randhie",
-        {
-            "mdvis": (0.0, 50.0),
-            "lncoins": (0.0, 5.0),
-            "lpi": (0.0, 8.0),
-            "physlm": (0.0, 1.0),
-            "disea": (0.0, 60.0),
-            "hlthf": None,
-            "hlthp": None,
-        },
+        {name: own for name, own in VISITS.items() if name not in {"fmde", "hlthg"}},
         "poisson",
         (
             ("mdvis ~ disea", None),

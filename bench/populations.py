@@ -277,38 +277,38 @@ def uci(folder: Path) -> Population:
     return _population(folder.name, frame, declared, [*frame][:-1], "y", like="x1")
 
 
+COHORT: dict[str, Declared] = {
+    "age": (50.0, 100.0),
+    "sex": ["F", "M"],
+    "creatinine": (0.0, 3.0),
+    "lambda": (0.0, 6.0),
+    "kappa": (0.0, 6.0),
+}
+WORKERS: dict[str, Declared] = {
+    "earnings": (math.exp(0.5), math.exp(5.0)),
+    "education": (4.0, 22.0),
+    "age": (18.0, 70.0),
+    "gender": ["female", "male"],
+}
+EXPERIENCE = "minimum(maximum(age - education - 6, 0), 55)"
+
+
 def flchain(target: str = "kappa", family: str = "gaussian") -> Population:
     """Read the cohort of the README."""
     rows = _read(ROOT / "examples" / "flchain" / "flchain.csv")
     frame = rows | {"sex": rows["sex"] == "M", "mgus": rows["mgus"] == "yes"}
-    declared: dict[str, Declared] = {
-        "age": (50.0, 100.0),
-        "sex": ["F", "M"],
-        "creatinine": (0.0, 3.0),
-        "lambda": (0.0, 6.0),
-        "kappa": (0.0, 6.0),
-        "mgus": None,
-    }
+    declared = COHORT | {"mgus": None}
     features = ["age", "sex", "creatinine", "lambda"]
     name = "flchain" if target == "kappa" else f"flchain, {target}"
     return _population(name, frame, declared, features, target, like="age", family=family)
-
-
-EXPERIENCE = "minimum(maximum(age - education - 6, 0), 55)"
 
 
 def cps(folder: Path) -> Population:
     """Read the workers of the Current Population Survey, with a Mincer equation."""
     rows = _read(folder / "cpssw8.csv")
     frame = rows | {"gender": rows["gender"] == "male"}
-    declared: dict[str, Declared] = {
-        "earnings": (math.exp(0.5), math.exp(5.0)),
-        "education": (4.0, 22.0),
-        "age": (18.0, 70.0),
-        "gender": ["female", "male"],
-    }
     features = ["education", EXPERIENCE, "gender"]
-    return _population("cps", frame, declared, features, "log(earnings)", like="education", formula=True)
+    return _population("cps", frame, WORKERS, features, "log(earnings)", like="education", formula=True)
 
 
 def _read(path: Path) -> dict[str, Any]:
