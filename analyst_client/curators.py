@@ -29,7 +29,6 @@ from analyst_client.schema.accounts import Reservation
 from analyst_client.schema.answers import Answer
 from analyst_client.schema.quotes import AnyQuote
 from analyst_client.schema.requests import choose_key
-from analyst_client.terms.expression import Expression
 from analyst_client.terms.formulas import Model, ReadModel
 
 if TYPE_CHECKING:
@@ -273,27 +272,21 @@ class Curators:
                 refinings[name] = self.clients[name]._read_refinement(data, features, asked)
         return refine_all(refinings, self._named, even_so=even_so, show=progress)
 
-    @suggests_arguments
+    @suggests_options_of(CuratorClient.fit, "half_width", "guess")
     def fit(
         self,
         model: Asked,
-        *,
         data: str | Mapping[str, str],
-        target: str | Expression | None = None,
-        family: str | None = None,
-        offset: str | Expression | None = None,
-        where: str | Expression | None = None,
-        weights: str | Expression | None = None,
+        *,
         epsilon: "float | Literal['left'] | None" = None,
         delta: float | None = None,
         mu: float | None = None,
         rho: float | None = None,
         max_epsilon: float | None = None,
-        expected_rows: float | None = None,
-        project: str | None = None,
         yes: bool = False,
         even_so: bool = False,
         progress: bool = True,
+        **options: "Unpack[FitOptions]",
     ) -> "Fit":
         """Fit one model of all hospitals: choose how, show the price at each, buy after a yes, and fit.
 
@@ -306,17 +299,15 @@ class Curators:
             A formula, or features beside `target`; as for `CuratorClient.fit`.
         data : str or mapping of str to str
             The dataset's name, or its name at each curator.
-        target, family, offset, where, weights : optional
-            As for `CuratorClient.fit`.
         epsilon, delta, mu, rho : float, optional
             The whole price at each hospital. δ is that of each population's account where it is not stated.
             ``epsilon="left"`` is all that each hospital has left.
         max_epsilon : float, optional
             The largest price, stated as ε, that may be charged at a hospital.
-        expected_rows : float, optional
-            Your guess of how many rows each hospital has, where that is not public.
-        project, yes, even_so, progress : optional
+        yes, even_so, progress : bool
             As for `CuratorClient.fit`.
+        **options
+            As for `CuratorClient.fit`, but for `half_width` and `guess`. `expected_rows` is of each hospital.
 
         Returns
         -------
@@ -330,8 +321,6 @@ class Curators:
         """
         from analyst_client.fitting.hospitals import fit_hospitals  # noqa: PLC0415 -- the import stays quick
 
-        options: FitOptions = {"target": target, "family": family, "offset": offset, "where": where}
-        options |= {"weights": weights, "expected_rows": expected_rows, "project": project}
         return fit_hospitals(
             self,
             self._datasets(data),

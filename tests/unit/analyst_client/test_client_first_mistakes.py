@@ -116,8 +116,8 @@ def test_an_option_that_there_is_not_is_answered_with_those_that_there_are() -> 
     curators = Curators({"north": recorded_client("one_call")})
     with pytest.raises(TypeError, match=r"fit\(\) has no argument 'half_width'; it has model, data, target"):
         curators.fit(["age"], data="flchain", half_width={"age": 0.1})  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match=r"fit\(\) takes model by place, and the others by name: data="):
-        curators.fit(["age"], "flchain")  # type: ignore[misc]
+    with pytest.raises(TypeError, match=r"fit\(\) takes model, data by place, and the others by name: target="):
+        curators.fit(["age"], "flchain", "kappa")  # type: ignore[misc]
 
 
 def test_a_misspelt_dataset_is_answered_with_the_one_that_was_meant() -> None:

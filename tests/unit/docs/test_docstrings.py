@@ -23,13 +23,13 @@ from analyst_client.exports import public_names
 ALWAYS = {"GL07", "GL08", "PR02", "PR03", "PR04", "PR07", "PR08", "PR09", "RT02", "RT03", "RT04", "RT05"}
 OF_MANY_ARGUMENTS = {"PR01", "RT01"}
 QUESTIONS = ("How ", "What ", "When ", "Where ", "Which ", "Who ", "Whose ", "Why ")
-# Their options are documented once, at `release` and at `refine` of `CuratorClient`.
+# Their options are documented once, at `release`, `refine` and `fit` of `CuratorClient`.
 OPTIONS_OF_ANOTHER = {
     *(
         f"analyst_client.client.CuratorClient.{name}"
         for name in ("quote", "submit_release", "quote_refinement", "submit_refinement")
     ),
-    *(f"analyst_client.curators.Curators.{name}" for name in ("plan", "refine")),
+    *(f"analyst_client.curators.Curators.{name}" for name in ("plan", "refine", "fit")),
 }
 
 
