@@ -14,7 +14,7 @@ import signal
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
@@ -26,14 +26,14 @@ import numpy as np
 from analyst_client.analyses import ContingencyTable
 from analyst_client.client import CuratorClient
 from analyst_client.display.model import number
-from analyst_client.errors import BudgetExceededError, CuratorError, EstimationError, NotConfirmedError
+from analyst_client.errors import BudgetExceededError, CuratorError, EstimationError
 from analyst_client.estimators import LogisticRegression, PoissonRegression
 from analyst_client.estimators.base import Fit
 from analyst_client.estimators.loading import load_fit
 from analyst_client.exports import public_names
 from analyst_client.fitting.buying import read_question
-from analyst_client.fitting.choice import choose
-from analyst_client.fitting.question import FitOptions, Question
+from analyst_client.fitting.choice import choose, confirm
+from analyst_client.fitting.question import FitOptions
 from analyst_client.inference.summary import Summary
 from analyst_client.kinds import Axis, CountsRelease, CountsRequest
 from analyst_client.kinds.counts import KIND as COUNTS
@@ -41,7 +41,7 @@ from analyst_client.schema.amounts import Cost
 from analyst_client.schema.requests import choose_key
 from analyst_client.spelling import HANDLER, spell
 from analyst_client.terms.python import read_condition
-from analyst_client.tutorial import ADDRESS, ONE_CALL, Recorded, curator_key, describe, is_same, recorded_client
+from analyst_client.tutorial import ADDRESS, ONE_CALL, Recorded, curator_key, recorded_client
 
 Options = dict[str, Any]
 DESCRIBED = ("name", "population", "description", "rows", "row_capacity", "adjacency")
@@ -188,19 +188,14 @@ class _Replay(Recorded):
         super().__init__(ONE_CALL)
         self.place = self.charged = 0
 
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Return an answer to a request. Raise `httpx.ConnectError` for one that was never asked."""
-        asked = describe(request)
-        found = [k for k, one in enumerate(self.answers) if is_same(one["request"], asked)]
-        if not found:
-            raise httpx.ConnectError("only what was recorded can be asked here", request=request)
+    def take(self, found: list[int], request: httpx.Request) -> Options:
+        """Return the answer at or after the place, and go there where the request is an act."""
         place = next((k for k in found if k >= self.place), found[-1])
         if request.method == "POST":
             self.place = place
             if not request.url.path.endswith("/quotes"):
                 self.charged = max(self.charged, place)
-        answer = self.answers[place]
-        return httpx.Response(answer["status"], headers=answer["headers"], text=answer["text"])
+        return self.answers[place]
 
 
 @cache
@@ -235,34 +230,18 @@ def _said(options: Options) -> Options:
 
 def _quote(client: CuratorClient, formula: str, data: str, options: Options) -> Options:
     """Return the choice among ways to a model, with its price."""
-    with _told_once(client, formula, data, options):
-        choice = choose(_question(client, formula, data, options), even_so=True)
+    said = _said(options)
+    asked: Any = {name: said[name] for name in FitOptions.__annotations__ if name in said}
+    price = {name: said.get(name) for name in ("epsilon", "delta", "mu", "rho")}
+    question = read_question(client, data, formula, asked, price, said.get("half_width"), said.get("guess", {}))
+    choice = choose(question, even_so=True)
     cost = {} if choice.taken.cost is None else asdict(choice.taken.cost)
     return {"text": _in_r(f"{choice}\n")[:-1], "affordable": choice.taken.affordable, **cost}
 
 
-def _question(client: CuratorClient, formula: str, data: str, options: Options) -> Question:
-    said = _said(options)
-    asked: Any = {name: said[name] for name in FitOptions.__annotations__ if name in said}
-    price = {name: said.get(name) for name in ("epsilon", "delta", "mu", "rho")}
-    return read_question(client, data, formula, asked, price, said.get("half_width"), said.get("guess", {}))
-
-
-@contextlib.contextmanager
-def _told_once(client: CuratorClient, formula: str, data: str, options: Options) -> Iterator[None]:
-    """Raise the error of a model that is at fault itself, where each of the ways has it as its reason."""
-    try:
-        yield
-    except ValueError as error:
-        if str(error).startswith("there is no way"):
-            _ = _question(client, formula, data, options).quote
-        raise
-
-
 def _fit(client: CuratorClient, formula: str, data: str, options: Options, *, yes: bool, progress: bool) -> Options:
     """Charge for a model, and return its fit."""
-    with _told_once(client, formula, data, options):
-        fit = client.fit(formula, data=data, yes=yes, progress=progress, **_said(options))
+    fit = client.fit(formula, data=data, yes=yes, progress=progress, **_said(options))
     source = _saved(fit)
     return {"source": source, "charge": _charge(client, data, fit.choice_.taken.cost)} | _show(source)
 
@@ -338,14 +317,6 @@ def _summary(fit: Fit, level: float) -> Summary:
     return replace(found, rows=rows, notes=tuple(_in_r(note) for note in found.notes))
 
 
-def _latex(source: str, level: float) -> str:
-    return _summary(_read(source), level).to_latex()
-
-
-def _intervals(source: str, level: float, *, simultaneous: bool = False) -> Any:
-    return _read(source).conf_int(level, simultaneous=simultaneous)
-
-
 def _anova(source: str) -> Options:
     found = _read(source).anova()
     tests = [row.test for row in found.rows]
@@ -375,21 +346,11 @@ def _counts(client: CuratorClient, data: str, axes: list[Options], options: Opti
     request = _counts_request(client, data, axes, options)
     quote = client.quote(data, request)
     is_free = not request.fresh and (quote.stored_release is not None or quote.derivable_from is not None)
-    if not (yes or is_free):
-        _confirm(str(quote))
+    confirm(quote, is_free=is_free, yes=yes, show=False)
     release = client.release(data, request, idempotency_key=key, even_so=even_so)
     source = _keep_counts(release)
     charge = _charge(client, data, release.cost if release.answer == "new" else None)
     return {"source": source, "charge": charge} | _table(source)
-
-
-def _confirm(text: str) -> None:
-    """Show a price and ask, as a fit does."""
-    sys.stderr.write(text + "\n")
-    if not sys.stdin.isatty():
-        raise NotConfirmedError("nobody can be asked here: say yes=True to buy at the price that is shown")
-    if input("Buy it? [y/N] ").strip().lower() not in {"y", "yes"}:
-        raise NotConfirmedError("not bought")
 
 
 def _quote_counts(client: CuratorClient, data: str, axes: list[Options], options: Options) -> Options:
@@ -436,9 +397,10 @@ def _independence(source: str) -> Options:
 
 _ACTS: Mapping[str, Any] = {
     "datasets": _datasets, "budget": _budget, "reservations": _reservations, "key": lambda: choose_key(None),
-    "quote": _quote, "fit": _fit, "refit": _refit, "show": _show, "latex": _latex, "intervals": _intervals,
-    "anova": _anova, "predict": _predict, COUNTS: _counts, "quote_counts": _quote_counts, "table": _table,
-    "independence": _independence,
+    "quote": _quote, "fit": _fit, "refit": _refit, "show": _show, "anova": _anova, "predict": _predict,
+    "latex": lambda source, level: _summary(_read(source), level).to_latex(),
+    "intervals": lambda source, **asked: _read(source).conf_int(**asked),
+    COUNTS: _counts, "quote_counts": _quote_counts, "table": _table, "independence": _independence,
 }  # fmt: skip
 
 

@@ -69,7 +69,7 @@ def buy_choice(
             f"this costs {price_text(cost, in_full=True)}, more than max_epsilon = {figures(max_epsilon)}: nothing was "
             "charged"
         )
-    confirm(choice, yes=yes, show=progress)
+    confirm(choice, is_free=choice.is_free, yes=yes, show=progress)
     fit = choice.taken.buy(progress)
     fit.choice_ = choice.forget()
     return fit

@@ -180,21 +180,21 @@ def rank(found: Choice, *, even_so: bool) -> Choice:
     return replace(found, ways=(first, *others))
 
 
-def confirm(choice: Choice, *, yes: bool, show: bool) -> None:
-    """Show a choice and, where something is charged and nobody said yes, ask.
+def confirm(offer: Displayable, *, is_free: bool, yes: bool, show: bool) -> None:
+    """Show a choice or a quote and, where something is charged and nobody said yes, ask.
 
     Raises
     ------
     NotConfirmedError
         When the answer is no, or nobody can be asked.
     """
-    notebook, asks = find_notebook(), not (yes or choice.is_free)
+    notebook, asks = find_notebook(), not (yes or is_free)
     if not (show or asks):
         return
     if notebook is not None:
-        notebook.display(choice)
+        notebook.display(offer)
     elif sys.stderr is not None:
-        sys.stderr.write(f"{choice}\n")
+        sys.stderr.write(f"{offer}\n")
     if not asks:
         return
     if notebook is None and not (sys.stdin and sys.stdin.isatty()):

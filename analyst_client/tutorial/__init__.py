@@ -59,14 +59,16 @@ class Recorded(httpx.BaseTransport):
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Return the next answer to a request. Raise `httpx.ConnectError` for one that was never asked."""
         asked = describe(request)
-        found = [answer for answer in self.answers if is_same(answer["request"], asked)]
+        found = [k for k, answer in enumerate(self.answers) if is_same(answer["request"], asked)]
         if not found:
             raise httpx.ConnectError("only what was recorded can be asked here", request=request)
-        if len(found) > 1:
-            self.answers.remove(found[0])
-        answer = found[0]
+        answer = self.take(found, request)
         content = base64.b64decode(answer["base64"]) if "base64" in answer else answer["text"].encode()
         return httpx.Response(answer["status"], headers=answer["headers"], content=content)
+
+    def take(self, found: list[int], request: httpx.Request) -> dict[str, Any]:
+        """Return the next of several answers by their places, each once but for the last."""
+        return self.answers.pop(found[0]) if len(found) > 1 else self.answers[found[0]]
 
 
 def describe(request: httpx.Request) -> dict[str, Any]:
