@@ -53,7 +53,7 @@ from analyst_client import (
     table_one,
     ttest_ind,
 )
-from analyst_client.estimators.base import Estimator
+from analyst_client.estimators.estimator import Estimator
 from analyst_client.exports import public_names
 from analyst_client.refinement import Refinement
 from bench.judges import (

@@ -12,9 +12,9 @@ import numpy as np
 
 from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError, EstimationWarning
-from analyst_client.estimators.base import Columns
 from analyst_client.estimators.linear import LinearFit
 from analyst_client.estimators.refinement_fit import RefinementFit
+from analyst_client.estimators.telling import Columns
 from analyst_client.estimators.warn import warn_caller
 from analyst_client.inference.base import Bound
 from analyst_client.inference.caveats import variance_warnings, weight_notes

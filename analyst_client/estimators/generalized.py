@@ -8,8 +8,8 @@ import numpy as np
 
 from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError
-from analyst_client.estimators.base import coded_rows
 from analyst_client.estimators.margins import Effect, NormalTerms, normal_effects
+from analyst_client.estimators.predicting import coded_rows
 from analyst_client.estimators.refinement_fit import RefinementFit, count_rows
 from analyst_client.inference.base import Points, Results, Solved, WaldResults
 from analyst_client.inference.score import ConfidenceSet

@@ -9,9 +9,10 @@ import numpy as np
 
 from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError, EstimationWarning
-from analyst_client.estimators.base import Features, Fit, Releases, Rows, coded_rows
+from analyst_client.estimators.base import Features, Fit, Releases, Rows
 from analyst_client.estimators.margins import Effect, linear_effects
 from analyst_client.estimators.plausibility import check_plausible
+from analyst_client.estimators.predicting import coded_rows
 from analyst_client.estimators.warn import warn_caller
 from analyst_client.inference.agreement import HeterogeneityTest, SiteError, heterogeneity_test, site_error
 from analyst_client.inference.base import Bound, IntervalMethod, Results

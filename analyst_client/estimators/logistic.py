@@ -10,11 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from analyst_client.arrays import FloatArray
 from analyst_client.errors import EstimationError, EstimationWarning
-from analyst_client.estimators.base import Columns, Features, Releases, Rows
+from analyst_client.estimators.base import Features, Releases, Rows
 from analyst_client.estimators.combined import CombinedFit
 from analyst_client.estimators.generalized import CASES_PER_TERM, GeneralizedFit, separation_warnings
 from analyst_client.estimators.linalg import invert_symmetric
 from analyst_client.estimators.linear import LinearFit
+from analyst_client.estimators.telling import Columns
 from analyst_client.estimators.warn import warn_caller
 from analyst_client.inference.base import Bound, Points, Solved, TestResult
 from analyst_client.inference.caveats import agreement_warnings, level_warnings
