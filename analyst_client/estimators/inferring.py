@@ -279,10 +279,8 @@ class Inferring(Fitted):
 
         Parameters
         ----------
-        level : float
-            Probability that an interval holds the truth, in [0.5, 1).
-        target : str, optional
-            One of the targets; needed where the fit has several.
+        level, target : optional
+            As for `table`.
 
         Returns
         -------
@@ -373,10 +371,8 @@ class Inferring(Fitted):
         ----------
         hypothesis : str, sequence of str, or array-like of shape (q, P)
             As for `test`, such as ``"site[B] - site[C] = 0"``.
-        level : float
-            Probability that an interval holds the truth, in [0.5, 1).
-        target : str, optional
-            One of the targets; needed where the fit has several.
+        level, target : optional
+            As for `table`.
 
         Returns
         -------
@@ -408,10 +404,8 @@ class Inferring(Fitted):
 
         Parameters
         ----------
-        level : float
-            Probability that an interval holds the truth, in [0.5, 1).
-        target : str, optional
-            One of the targets; needed where the fit has several.
+        level, target : optional
+            As for `table`.
 
         Returns
         -------
@@ -438,10 +432,8 @@ class Inferring(Fitted):
 
         Parameters
         ----------
-        level : float
-            Probability that an interval holds the truth, in [0.5, 1).
-        target : str, optional
-            One of the targets; needed where the fit has several.
+        level, target : optional
+            As for `table`.
 
         Returns
         -------
@@ -501,10 +493,8 @@ class Inferring(Fitted):
         X : data frame, or array-like of shape (n, n_features_in_), optional
             Rows of your own to average over, as for `predict`. Default what the releases tell of all their rows: for a
             fit without products and functions of columns.
-        level : float
-            Probability that an interval holds the truth, in [0.5, 1).
-        target : str, optional
-            One of the targets; needed where the fit has several.
+        level, target : optional
+            As for `table`.
 
         Returns
         -------

@@ -188,10 +188,8 @@ class Telling(Fitted):
 
         Parameters
         ----------
-        level : float
-            Probability that an interval holds the truth, in [0.5, 1).
-        target : str, optional
-            One of the targets; needed where the fit has several.
+        level, target : optional
+            As for `table`.
 
         Returns
         -------
@@ -218,10 +216,8 @@ class Telling(Fitted):
 
         Parameters
         ----------
-        level : float
-            Probability that an interval holds the truth, in [0.5, 1).
-        target : str, optional
-            One of the targets; needed where the fit has several.
+        level, target : optional
+            As for `table`.
         bound : float or mapping of str to float, optional
             As for `conf_int`, whose intervals under it are shown; of a Bayesian fit those of the score test, which have
             no prior. Default none.
@@ -320,10 +316,8 @@ class Telling(Fitted):
 
         Parameters
         ----------
-        level : float
-            Probability that an interval holds the truth, in [0.5, 1).
-        target : str, optional
-            One of the targets; needed where the fit has several.
+        level, target : optional
+            As for `table`.
 
         Returns
         -------
@@ -356,10 +350,8 @@ class Telling(Fitted):
 
         Parameters
         ----------
-        level : float
-            Probability that an interval holds the truth, in [0.5, 1).
-        target : str, optional
-            One of the targets; needed where the fit has several.
+        level, target : optional
+            As for `table`.
         caption : str, optional
             Text. Default says what coefficients are of.
         label : str, optional
@@ -412,10 +404,8 @@ class Telling(Fitted):
 
         Parameters
         ----------
-        level : float
-            Probability that an interval holds the truth, in [0.5, 1).
-        target : str, optional
-            One of the targets; needed where the fit has several.
+        level, target : optional
+            As for `table`.
 
         Returns
         -------
