@@ -38,6 +38,7 @@ from curator_service.releases.jobs import JobRunner
 from curator_service.releases.keys import KeyClaims
 from curator_service.releases.presence import Presence
 from curator_service.releases.publisher import ReleasePublisher
+from curator_service.releases.questions import QuestionService
 from curator_service.releases.reservations import ReservationService
 from curator_service.releases.response_time import ResponseTimer
 from curator_service.releases.service import ReleaseService
@@ -71,6 +72,7 @@ class Curator:
     releases: ReleaseService
     reservations: ReservationService
     sessions: SessionService
+    questions: QuestionService
     evidence: EvidenceService
     surveys: SurveyService
     requests: ConcurrencyLimiter
@@ -233,6 +235,7 @@ def make_curator(
             pace=pace,
             now=now,
         ),
+        questions=QuestionService(database, ledger, kinds),
         evidence=EvidenceService(database, ledger, releases, datasets, kinds),
         surveys=SurveyService(
             database,

@@ -402,6 +402,60 @@ class Acts(Sender):
         """
         return Proposal.read(self._post(f"/v1/proposals/{segment(proposal_id)}/withdraw", {"reason": reason}))
 
+    def list_questions(
+        self,
+        population: Named,
+        *,
+        month: str = "",
+        dataset: str = "",
+        kind: str = "",
+        column: str = "",
+        before: int = 4611686018427387904,
+        limit: int = 100,
+    ) -> Listing[dict[str, Any]]:
+        """List what was asked of a population, in words and as JSON, the newest first; no answer is shown.
+
+        Parameters
+        ----------
+        population : Named
+            Name of the population.
+        month : str
+            A month, such as 2027-03.
+        dataset : str
+            Name of a dataset.
+        kind : str
+            Kind of release.
+        column : str
+            A column that it is about.
+        before : int
+            Show what comes before this sequence.
+        limit : int
+            How many to show.
+
+        Returns
+        -------
+        Listing[dict[str, Any]]
+            What was asked of a population, the newest first.
+        """
+        return self._list(
+            "Questions", f"/v1/admin/populations/{segment(population)}/questions", "questions", dict[str, Any].read
+        )
+
+    def get_question(self, release_id: Named) -> dict[str, Any]:
+        """Show what was asked by a release, in words and as JSON; its answer is not shown.
+
+        Parameters
+        ----------
+        release_id : Named
+            A release's id.
+
+        Returns
+        -------
+        dict[str, Any]
+            What was asked by a release, without its numbers.
+        """
+        return dict[str, Any].read(self._get(f"/v1/admin/questions/{segment(release_id)}"))
+
     def list_reservations(self) -> Listing[Held]:
         """List reservations that are open, with their holders; to an analyst, their own."""
         return self._list("Reservations", "/v1/reservations", "reservations", Held.read)
@@ -564,6 +618,8 @@ COMMANDS: Mapping[str, Command] = {
     "proposals show": Command("get_proposal", ("proposal_id",)),
     "proposals show-own": Command("get_own_proposal", ("proposal_id",)),
     "proposals withdraw": Command("withdraw_proposal", ("proposal_id",)),
+    "questions list": Command("list_questions", ("population",)),
+    "questions show": Command("get_question", ("release_id",)),
     "reservations list": Command("list_reservations", ()),
     "reservations release": Command(
         "close_reservation", ("reservation_id",), consequence="Others can spend at once what it held"

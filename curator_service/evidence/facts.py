@@ -73,6 +73,8 @@ class ReleaseFacts:
         The answer with its receipt, as it was sent; empty where the pack is without it.
     columns : tuple of str
         Names of the columns that it is about.
+    asked : str
+        The question, in words.
     words : KindWords
         Of its kind.
     """
@@ -85,6 +87,7 @@ class ReleaseFacts:
     answer: dict[str, Any] = field(repr=False)
     body: bytes = field(repr=False)
     columns: tuple[str, ...]
+    asked: str
     words: KindWords = field(repr=False)
 
     @property

@@ -17,6 +17,7 @@ from curator_service.evidence.facts import Entry, Evidence, PermitFacts, Release
 from curator_service.identity.policy import Action, Objects, allowed_objects
 from curator_service.identity.repository import Principal, list_principals
 from curator_service.kinds.registry import KindRegistry
+from curator_service.kinds.wording import describe_rows
 from curator_service.kit.db import Connection, Database
 from curator_service.kit.problems import NotFound
 from curator_service.ledger import repository as accounts
@@ -239,9 +240,18 @@ class EvidenceService:
                 raise unverified()
             source = self._attest(charged.population, charged.entry)
         kind = self.kinds[entry.says["release_kind"]]
-        listing, body = make_listing(kind, dataset, read_about(stored.answer)), stored.body if with_answer else b""
+        about, body = read_about(stored.answer), stored.body if with_answer else b""
         return ReleaseFacts(
-            stored.id, entry, source, dataset, kind.name, _read_shapes(stored.answer), body, listing.columns, kind.words
+            id=stored.id,
+            entry=entry,
+            source=source,
+            dataset=dataset,
+            kind=kind.name,
+            answer=_read_shapes(stored.answer),
+            body=body,
+            columns=make_listing(kind, dataset, about).columns,
+            asked=kind.describe_question(about["request"]) + describe_rows(about["request"]),
+            words=kind.words,
         )
 
 

@@ -195,6 +195,16 @@ class ReleaseKind(ABC, Generic[R, P, ListingT]):
         del plan
         return 0.0
 
+    def describe_question(self, request: Mapping[str, Any]) -> str:
+        """Return what a stored request asks, in words, without its rows: see `wording`."""
+        del request
+        return self.words.title
+
+    def write_formula(self, request: Mapping[str, Any]) -> str:
+        """Return a stored request as a formula; empty where it is none."""
+        del request
+        return ""
+
     def state_noise(self, parts: tuple[Part, ...]) -> dict[str, float]:
         """Return standard deviations in scaled units under the names that quotes and answers use."""
         return {part.statistic: noise_sd(part.distribution, part.scales[0]) for part in parts}

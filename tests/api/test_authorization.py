@@ -141,6 +141,8 @@ ROUTES: dict[tuple[str, str], Route] = {
         A.SET_LIMIT, "proposal", {"reason": "no"}, besides={"decided": 409}
     ),
     ("GET", "/v1/admin/seal"): Route(A.READ_LEDGER),
+    ("GET", "/v1/admin/questions/{release_id}"): Route(A.READ_LEDGER, "release"),
+    ("GET", "/v1/admin/populations/{population}/questions"): Route(A.READ_LEDGER, "population"),
     ("GET", "/v1/admin/spending"): Route(A.READ_SPENDING),
     ("GET", "/v1/admin/principals"): Route(A.READ_PRINCIPALS),
     ("GET", "/v1/admin/tokens"): Route(A.READ_PRINCIPALS),
@@ -155,6 +157,9 @@ PAGES: dict[tuple[str, str], Route] = {
         A.SET_LIMIT, "population", {"notion": "epsilon", "epsilon": "50", "delta": "1e-6", "reason": "more"}, 303
     ),
     ("GET", "/admin/ledger"): Route(A.READ_LEDGER),
+    ("GET", "/admin/releases"): Route(A.READ_LEDGER),
+    ("GET", "/admin/releases/{release_id}"): Route(A.READ_LEDGER, "release"),
+    ("GET", "/admin/releases/{release_id}/evidence"): Route(A.READ_EVIDENCE, "release"),
     ("GET", "/admin/populations/{name}/ledger"): Route(A.READ_LEDGER, "population"),
     ("GET", "/admin/populations/{name}/ledger/{sequence}"): Route(A.READ_LEDGER, "entry"),
     ("GET", "/admin/spending"): Route(A.READ_SPENDING),

@@ -22,7 +22,6 @@ from curator_service.dashboard.browser import own_address
 from curator_service.dashboard.pages.populations import months_between
 from curator_service.dashboard.precision import expected_lengths
 from curator_service.dashboard.rendering import write_brief, write_percent
-from curator_service.dashboard.repository import list_entries_that_say
 from curator_service.dashboard.sessions import form_token
 from curator_service.entries.base import REGISTER
 from curator_service.identity.policy import POLICY, Role
@@ -30,6 +29,7 @@ from curator_service.kit.clock import timestamp
 from curator_service.kit.db import Base
 from curator_service.ledger.chain.attestation import list_attested
 from curator_service.ledger.response_models import AmountModel
+from curator_service.ledger.search import list_entries_that_say
 from curator_service.permits.spending import By, list_spent, write_csv
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.guessing import best_guess, percent_up
@@ -70,6 +70,11 @@ def list_said(world: World, proposal_id: str) -> list[Discussed]:
         return [one.said for one in list_attested(connection, REGISTER, Discussed, holds, about=about)]
 
 
+def releases_of(world: World) -> list[str]:
+    """Return the ids of releases of the town."""
+    return [entry["release"] for entry in world.entries() if entry["kind"] == "charge"]
+
+
 def pages_of(world: World) -> list[str]:
     """Return the address of each kind of page, with what there is in a furnished world."""
     permit = next(one.id for one in world.curator.permits.list_permits() if one.terms.project == "frailty")
@@ -81,6 +86,7 @@ def pages_of(world: World) -> list[str]:
         "/admin/permits/ask", f"/admin/permits/{permit}/change", "/admin/proposals",
         *(f"/admin/proposals/{one.id}" for one in world.curator.approvals.list_proposals()),
         "/admin/proposals/population", "/admin/datasets",
+        "/admin/releases", *(f"/admin/releases/{one}" for one in releases_of(world)[:2]),
         "/admin/datasets/cohort", "/admin/inbox", "/admin/tokens/new", "/admin/surveys", "/admin/surveys/smoking",
         "/admin/sessions",
         f"/admin/sessions/{session_of(world)}", "/admin/tokens", "/admin/keys", "/admin/nothing-here",
@@ -709,8 +715,8 @@ class TestLedger:
         assert self.found(olga, "actor=nobody") == []
 
     def test_pages_follow_each_other_and_leave_nothing_out(self, both: World, monkeypatch: pytest.MonkeyPatch) -> None:
-        from curator_service.dashboard import repository
         from curator_service.dashboard.pages import ledger
+        from curator_service.ledger import search as repository
 
         monkeypatch.setattr(ledger, "PAGE", 2)
         monkeypatch.setattr(repository, "WINDOW", 3)

@@ -100,6 +100,8 @@ def opened(browser: Any, address: str, token: str | None = None, **options: Any)
 def pages_of(world: World) -> list[str]:
     permits = [one for one in world.curator.permits.list_permits() if one.terms.project]
     return [
+        "/admin/releases",
+        f"/admin/releases/{next(one['release'] for one in world.entries() if one['kind'] == 'charge')}",
         "/admin", "/admin/populations/town", "/admin/ledger", "/admin/populations/town/ledger",
         "/admin/populations/town/ledger/6", "/admin/spending?by=month&by=analyst", "/admin/permits",
         *(f"/admin/permits/{permit.id}" for permit in permits), f"/admin/permits/{permits[0].id}/change",

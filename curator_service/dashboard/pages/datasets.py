@@ -2,13 +2,13 @@
 
 from fastapi import APIRouter, Response
 
-from curator_service.dashboard import repository
 from curator_service.dashboard.page import PageContext, page
 from curator_service.datasets.response_models import DatasetAnswer
 from curator_service.datasets.service import DatasetNotFound, DatasetService
 from curator_service.datasets.versions import VersionService
 from curator_service.identity.policy import Action
 from curator_service.kit.names import NAME
+from curator_service.ledger import search
 from curator_service.ledger.service import LedgerService
 
 router = APIRouter(prefix="/admin")
@@ -48,7 +48,7 @@ def show_dataset(context: PageContext, name: str) -> Response:
         population = context.get(LedgerService).get_population(dataset.population)
         said = [("kind", "dataset"), ("dataset_id", dataset.id)]
         with context.services.database.read() as connection:
-            found, _ = repository.list_entries_that_say(
+            found, _ = search.list_entries_that_say(
                 connection, dataset.population, said, before=population.sequence + 1, count=VERSIONS
             )
         versions = [payload for _, payload in found]

@@ -6,18 +6,19 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
-from curator_service.dashboard import repository
 from curator_service.dashboard.page import PageContext, page
 from curator_service.entries.account import GENESIS
 from curator_service.entries.base import KINDS, Units
 from curator_service.identity.policy import Action
 from curator_service.kit.names import NAME
 from curator_service.kit.problems import NotFound
+from curator_service.ledger import search
 from curator_service.ledger.chain.entries import Receipt, StoredEntry, entry_hash
 from curator_service.ledger.chain.signing import SigningError
 from curator_service.ledger.repository import Population, find_entry
 from curator_service.ledger.response_models import AmountModel
 from curator_service.ledger.service import LedgerService
+from curator_service.releases.questions import QuestionService
 
 router = APIRouter(prefix="/admin")
 PAGE = 50
@@ -90,7 +91,7 @@ def show_chain(context: PageContext, name: str) -> Response:
     asked = {key: context.browser.query.get(key, "").strip() for key in ("kind", "actor", "permit", "month")}
     before = context.count("before", population.sequence + 1)
     with context.services.database.read() as connection:
-        found, following = repository.list_entries_that_say(
+        found, following = search.list_entries_that_say(
             connection, population.name, _said(asked, names), before=before, count=PAGE
         )
     return context.render(
@@ -115,17 +116,18 @@ def show_entry(context: PageContext, name: str, sequence: str) -> Response:
         raise absent
     with context.services.database.snapshot() as connection:
         entry = find_entry(connection, population.name, int(sequence))
-        before = repository.find_entry_before(connection, population.name, int(sequence))
+        before = search.find_entry_before(connection, population.name, int(sequence))
         after = find_entry(connection, population.name, int(sequence) + 1)
     if entry is None:
         raise absent
-    payload = repository.read_payload(entry)
+    payload = search.read_payload(entry)
     return context.render(
         "entry.html",
         population=population,
         entry=entry,
         shown=make_shown(population, entry, payload, names),
         checks=check_entry(context, entry, payload, before),
+        question=context.get(QuestionService).find_of_entry(population.name, entry),
         receipt=Receipt(entry.payload_text, entry.entry_hash, entry.signature).text,
         names=names,
         before=before,

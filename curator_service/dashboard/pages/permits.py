@@ -9,7 +9,6 @@ from fastapi import APIRouter, Response
 from curator_service.approvals.repository import Proposal
 from curator_service.approvals.response_models import ProposalAnswer
 from curator_service.approvals.service import ApprovalService
-from curator_service.dashboard import repository
 from curator_service.dashboard.page import PageContext, add_form, list_faults, page
 from curator_service.dashboard.pages.ledger import list_names, make_shown
 from curator_service.dashboard.pages.parts import NOTIONS, moment_of, parts_of, read_price, state_of
@@ -18,6 +17,7 @@ from curator_service.entries.rules import RULES, describe_rules
 from curator_service.entries.terms import PERMIT
 from curator_service.identity.policy import Action, Objects, Role
 from curator_service.kit.problems import Problem
+from curator_service.ledger import search
 from curator_service.ledger.repository import Population
 from curator_service.ledger.service import LedgerService
 from curator_service.permits import acts
@@ -197,7 +197,7 @@ def _list_events(context: PageContext, permit: Permit, populations: dict[str, Po
         said = [("kind", PERMIT), ("permit", permit.id)]
         for name, population in populations.items():
             with context.services.database.read() as connection:
-                found, _ = repository.list_entries_that_say(
+                found, _ = search.list_entries_that_say(
                     connection, name, said, before=population.sequence + 1, count=EVENTS
                 )
             for entry, payload in found:

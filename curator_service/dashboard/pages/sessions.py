@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from fastapi import APIRouter, Response
 
-from curator_service.dashboard import repository
 from curator_service.dashboard.page import PageContext, add_form, list_faults, page
 from curator_service.dashboard.pages.ledger import list_names
 from curator_service.dashboard.pages.parts import moment_of, state_of
@@ -13,6 +12,7 @@ from curator_service.datasets.repository import find_dataset_by_id
 from curator_service.identity.policy import Action, Objects
 from curator_service.kinds.features import read_column
 from curator_service.kit.problems import Problem
+from curator_service.ledger import search
 from curator_service.permits.service import PermitService
 from curator_service.privacy.design import Column
 from curator_service.privacy.expressions.text import write_number
@@ -113,7 +113,7 @@ def _find_end(context: PageContext, session: Session, shown: SessionHistory) -> 
     said_of = [("kind", "close"), ("session", session.id)], [("kind", "dataset"), ("dataset_id", session.dataset_id)]
     with context.services.database.read() as connection:
         closed, cuts = (
-            repository.list_entries_that_say(connection, session.population, said, before=2**62, count=VERSIONS)[0]
+            search.list_entries_that_say(connection, session.population, said, before=2**62, count=VERSIONS)[0]
             for said in said_of
         )
     for entry, said in closed:

@@ -142,8 +142,8 @@ def _of_limit(account: Population, units: int, *, replaces: bool) -> Stake:
         None,
         AmountModel.of(account.view_left(account.remaining)),
         expected_lengths(account, ROWS, units=max(units - account.posted - account.pending, 0)),
-        _guess(account, highest),
-        "" if replaces else _guess(account, account.highest_limit),
+        guess_by(account, highest),
+        "" if replaces else guess_by(account, account.highest_limit),
         PROTECTED[account.adjacency],
     )
 
@@ -162,11 +162,12 @@ def _of_permit(account: Population, terms: PermitTerms) -> Stake | None:
         None if terms.limit is None else units / max(account.remaining, 1),
         AmountModel.of(account.view_left(account.remaining)),
         expected_lengths(account, ROWS, units=min(units, account.remaining)),
-        _guess(account, units),
+        guess_by(account, units),
         "",
         PROTECTED[account.adjacency],
     )
 
 
-def _guess(account: Population, units: int) -> str:
+def guess_by(account: Population, units: int) -> str:
+    """Return how many of 100 guesses about a person may be right by an amount that no answer has decided."""
     return percent_up(best_guess([(account.accountant, max(units, 0))]))

@@ -1,8 +1,9 @@
 """The kind ``counts``: joint histograms over one to three columns each."""
 
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from curator_service.datasets.repository import Dataset
 from curator_service.kinds.base import KindWords
@@ -17,6 +18,7 @@ from curator_service.kinds.counts.sensitivity import table_l1, table_l2_squared
 from curator_service.kinds.counts.tables import Axis, Table
 from curator_service.kinds.features import SELECTING, at, order_features, read_column
 from curator_service.kinds.items import ItemsKind, ItemsPlan
+from curator_service.kinds.wording import write_asked
 from curator_service.kit.problems import RequestInvalid
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import Mechanism
@@ -53,6 +55,11 @@ class Counts(ItemsKind[CountsRequest, Table, CountsListing]):
     def kernel(self, plan: ItemsPlan[Table]) -> CountsKernel:
         """Return what a row adds to each table."""
         return CountsKernel(plan.items, plan.selection)
+
+    def describe_question(self, request: Mapping[str, Any]) -> str:
+        """Return what a stored request asks, in words."""
+        tables = [" × ".join(write_asked(axis["column"]) for axis in table["axes"]) for table in request["tables"]]
+        return f"counts of rows by {'; by '.join(tables)}"
 
     def exact_s(self, plan: ItemsPlan[Table]) -> float:
         """Return a time for cells: cut points, sums and their noise take some even where rows are few."""

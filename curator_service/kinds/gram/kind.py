@@ -1,5 +1,6 @@
 """The kind ``gram``: noisy sufficient statistics, one release for every regression on its columns."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -20,6 +21,7 @@ from curator_service.kinds.gram.response_models import GRAM
 from curator_service.kinds.gram.schema import EXAMPLE, KIND, GramRequest
 from curator_service.kinds.gram.sensitivity import GramJointBound
 from curator_service.kinds.gram.statistics import Statistic
+from curator_service.kinds.wording import describe_model, write_formula
 from curator_service.kit.problems import RequestInvalid
 from curator_service.privacy.accountant import JointBound, Price
 from curator_service.privacy.allocation import Bound
@@ -154,6 +156,17 @@ class Gram(ReleaseKind[GramRequest, GramPlan, GramListing]):
         if not any(part.statistic == Statistic.LAMBDA_MIN for part in plan.parts):
             return tables_s
         return tables_s + LAMBDA_MIN_S + LAMBDA_MIN_PER_CUBE_S * len(plan.design.terms) ** 3
+
+    def describe_question(self, request: Mapping[str, Any]) -> str:
+        """Return what a stored request asks, in words."""
+        model = describe_model(request, request["targets"])
+        if request["rows"]["map"] == "linear":  # of combinations of terms, as a refinement asks for them
+            return f"one step of refining a linear model of {model}: products of its terms"
+        return f"sums for linear models of {model}"
+
+    def write_formula(self, request: Mapping[str, Any]) -> str:
+        """Return a stored request as a formula."""
+        return write_formula(request, request["targets"])
 
     def state_noise(self, parts: tuple[Part, ...]) -> dict[str, float]:
         """Return standard deviations by statistic; XᵀX has one on its diagonal and one off it."""

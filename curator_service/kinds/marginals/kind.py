@@ -1,8 +1,9 @@
 """The kind ``marginals``: counts by equal bins, and moments, of single columns."""
 
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from curator_service.datasets.repository import Dataset
 from curator_service.kinds.base import KindWords
@@ -23,6 +24,7 @@ from curator_service.kinds.marginals.schema import (
     MarginalsRequest,
 )
 from curator_service.kinds.marginals.sensitivity import marginal_l1, marginal_l2_squared
+from curator_service.kinds.wording import list_asked
 from curator_service.kit.problems import RequestInvalid
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import Mechanism
@@ -49,6 +51,15 @@ class Marginals(ItemsKind[MarginalsRequest, Marginal, MarginalsListing]):
     )
     conformance: ClassVar = CONFORMANCE
     typical: ClassVar = (MarginalsKernel((Tree(_X, 8), Flat(_X, 16), Moments(_X))),)
+
+    def describe_question(self, request: Mapping[str, Any]) -> str:
+        """Return what a stored request asks, in words."""
+        asked = [
+            f"{_ASKED.get(one['type'], one['type'])} of {list_asked(one['columns'])}"
+            + (f", in {one['bins']} bins" if "bins" in one else "")
+            for one in request["marginals"]
+        ]
+        return "; ".join(asked)
 
     def read_items(self, dataset: Dataset, request: MarginalsRequest) -> tuple[Marginal, ...]:
         """Return the marginals, with columns in the manifest's order."""
@@ -83,6 +94,10 @@ class Marginals(ItemsKind[MarginalsRequest, Marginal, MarginalsListing]):
     def exact_s(self, plan: ItemsPlan[Marginal]) -> float:
         """Return a time for bins: cut points, sums and their noise take some even where rows are few."""
         return PER_CELL_S * sum(marginal.size for marginal in plan.items)
+
+
+_ASKED = {"moments": "mean and standard deviation", "flat": "histogram", "tree": "distribution and quantiles"}
+"""Marginals in words, by their types."""
 
 
 def _read(dataset: Dataset, asked: MarginalRequest, place: str) -> Marginal:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from curator_service.datasets.repository import Dataset
 from curator_service.kinds.base import KindWords, Planned, ReleaseKind
@@ -24,6 +24,7 @@ from curator_service.kinds.score.response_models import SCORE
 from curator_service.kinds.score.schema import EXAMPLE, KIND, ScoreRequest
 from curator_service.kinds.score.sensitivity import score_l1, score_l2_squared
 from curator_service.kinds.score.statistics import Statistic, output_of
+from curator_service.kinds.wording import describe_model, list_asked, write_formula
 from curator_service.kit.problems import RequestInvalid
 from curator_service.privacy.accountant import JointBound, Price
 from curator_service.privacy.adjacency import Adjacency
@@ -100,6 +101,17 @@ class Score(ReleaseKind[ScoreRequest, ScorePlan, ScoreListing]):
     conformance: ClassVar = CONFORMANCE
     typical: ClassVar = (typical_kernel(4), typical_kernel(30))
     self_tests: ClassVar = ((links_are_known, "a table of a link is not the one that its digest names"),)
+
+    def describe_question(self, request: Mapping[str, Any]) -> str:
+        """Return what a stored request asks, in words."""
+        if request["coefficients"]["weights"] == {"(constant)": -1} and request["loss"] == "linear":
+            return f"one step of refining a model: where {list_asked(request['features'])} lie, clipped row by row"
+        model = describe_model(request, [request["target"]])
+        return f"one step of fitting a {request['loss']} model of {model}: its gradient, clipped row by row"
+
+    def write_formula(self, request: Mapping[str, Any]) -> str:
+        """Return a stored request as a formula."""
+        return write_formula(request, [request["target"]])
 
     def plan(self, dataset: Dataset, request: ScoreRequest) -> Planned[ScorePlan]:
         """Check a request against declarations, fill in its defaults, and plan it."""

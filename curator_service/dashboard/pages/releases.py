@@ -1,0 +1,140 @@
+"""Releases as what was asked: all of them, by who asked what of which data, and one with what it costs and tells."""
+
+import re
+from typing import Any
+
+from fastapi import APIRouter, Response
+
+from curator_service.dashboard.page import PageContext, page
+from curator_service.dashboard.pages.ledger import check_entry, list_names
+from curator_service.dashboard.pages.stakes import guess_by
+from curator_service.dashboard.rendering import write_brief
+from curator_service.datasets.service import DatasetService
+from curator_service.evidence import acts
+from curator_service.evidence.words import DISTRIBUTIONS, PROTECTED
+from curator_service.identity.policy import Action
+from curator_service.kinds.registry import KindRegistry
+from curator_service.ledger import search
+from curator_service.ledger.response_models import AmountModel
+from curator_service.ledger.service import LedgerService
+from curator_service.releases.questions import Question, QuestionService
+
+router = APIRouter(prefix="/admin")
+PAGE = 20
+POPULATIONS = 40
+"""Populations of one month of which questions are shown together: of more, one is to be chosen."""
+FIELDS = ("population", "dataset", "who", "permit", "kind", "column", "month")
+_MONTH = re.compile(r"\d{4}-\d{2}")
+
+
+@router.get("/releases")
+@page(Action.READ_LEDGER)
+def show_releases(context: PageContext) -> Response:
+    """Show what was asked, the newest first: of one population, or of all that were charged in a month."""
+    names, questions = list_names(context), context.get(QuestionService)
+    asked = {name: context.browser.query.get(name, "").strip() for name in FIELDS}
+    accounts = {one.name for one in context.get(LedgerService).list_populations()}
+    homes = {one.name: one.population for one in context.get(DatasetService).list_all()}
+    population = asked["population"] or homes.get(asked["dataset"], "")
+    months = questions.list_months()
+    if not population and not _MONTH.fullmatch(asked["month"]):
+        asked["month"] = months[0] if months else ""
+    ids = {name: principal_id for principal_id, name in names.items()}
+    wanted = {"actor": ids.get(asked["who"], asked["who"]), "permit": asked["permit"], "dataset": asked["dataset"]}
+    if _MONTH.fullmatch(asked["month"]):
+        wanted["time"] = f"{asked['month']}-"
+    chosen = [population] if population else questions.list_populations(asked["month"])
+    found, following = list[Question](), None
+    for name in [one for one in chosen[:POPULATIONS] if one in accounts]:
+        some, following = questions.list(
+            name,
+            [(member, text) for member, text in wanted.items() if text],
+            kind=asked["kind"],
+            column=asked["column"],
+            before=context.count("before", 2**62) if population else 2**62,
+            count=PAGE,
+        )
+        found += some
+    found.sort(key=lambda one: str(one.said["time"]), reverse=True)
+    return context.render(
+        "releases.html",
+        questions=[_show(one, names) for one in found[: 2 * PAGE]],
+        asked=asked,
+        kinds=context.get(KindRegistry).names,
+        names=sorted(names.values()),
+        datasets=sorted(homes),
+        hidden=max(len(chosen) - POPULATIONS, 0),
+        following=following if population else None,
+        is_cut=not population and len(found) > 2 * PAGE,
+    )
+
+
+@router.get("/releases/{release_id}")
+@page(Action.READ_LEDGER)
+def show_release(context: PageContext, release_id: str) -> Response:
+    """Show what was asked by one release, what it costs and tells, and whether its entry holds."""
+    question, names = context.get(QuestionService).find(release_id), list_names(context)
+    account = question.population
+    with context.services.database.snapshot() as connection:
+        before = search.find_entry_before(connection, account.name, question.entry.sequence)
+        cut, _ = search.list_entries_that_say(
+            connection, account.name, [("source", release_id)], before=account.sequence + 1, count=PAGE
+        )
+    return context.render(
+        "release.html",
+        question=_show(question, names),
+        population=account,
+        columns=_list_columns(question),
+        noise=_list_noise(context, question),
+        law=DISTRIBUTIONS.get(question.about.get("noise", {}).get("distribution", ""), ("", 0.0)),
+        request=question.request,
+        guess=guess_by(account, question.units),
+        protected=PROTECTED[account.adjacency],
+        checks=check_entry(context, question.entry, question.said, before),
+        cut=[(payload, names.get(payload["actor"], payload["actor"])) for _, payload in cut],
+    )
+
+
+@router.get("/releases/{release_id}/evidence")
+@page(Action.READ_EVIDENCE)
+def download_evidence(context: PageContext, release_id: str) -> Response:
+    """Return the evidence of a release, as `/v1` does: with its answer for whoever may read that."""
+    answer: Response = acts.get_evidence(context.as_request(), release_id=release_id)
+    return answer
+
+
+def _show(question: Question, names: dict[str, str]) -> dict[str, Any]:
+    said = dict.fromkeys(("permit", "project", "source", "dataset"), "") | question.said
+    return {
+        "id": question.release_id,
+        "population": question.population.name,
+        "sequence": question.entry.sequence,
+        "said": said,
+        "actor": names.get(said["actor"], said["actor"]),
+        "words": question.words[:1].upper() + question.words[1:],
+        "formula": question.formula,
+        "is_shown": question.request is not None,
+        "amount": AmountModel.of(question.population.view(question.units)),
+        "is_free": said["kind"] == "derive",
+    }
+
+
+def _list_columns(question: Question) -> list[tuple[str, str, str]]:
+    """Return the columns of a release: names, public bounds or levels, and what one scaled unit is."""
+    found = []
+    for column in question.about.get("columns", []):
+        low, high, unit = column.get("lower"), column.get("upper"), column.get("unit") or ""
+        if low is None or high is None:
+            found.append((column["name"], ", ".join(column.get("levels") or ()) or "–", "1"))
+        else:
+            values = f"{write_brief(low)} to {write_brief(high)} {unit}".strip()
+            found.append((column["name"], values, f"{write_brief((high - low) / 2)} {unit}".strip()))
+    return found
+
+
+def _list_noise(context: PageContext, question: Question) -> list[tuple[str, float]]:
+    """Return the standard deviations of a release's noise, each with what it is added to."""
+    if question.request is None:
+        return []
+    words, sd = context.get(KindRegistry)[question.about["kind"]].words, question.about["noise"]["sd"]
+    return [(words.noises.get(name) or words.statistics.get(name, name), float(value)) for name, value in sd.items()]

@@ -1,0 +1,140 @@
+"""What was asked, for officers and auditors: as the signed entry has it, without an answer, and never a row's word."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import World, body, make_rows, problem
+
+from curator_service.identity.policy import Role
+
+PLACE = "/v1/admin/populations/town/questions"
+
+
+@pytest.fixture
+def asked(both: World) -> World:
+    """Return a world in which ada asked of two datasets in two months, and an auditor looks."""
+    both.add_token("audra", Role.AUDITOR)
+    both.add_token("stella", Role.STEWARD)
+    ada = both.api("ada")
+    both.grant("ada", both.register("other", "town", make_rows(30, seed=3)))
+    where = {"where": {"less": ["age", 70]}}
+    for key, (dataset, sent) in enumerate(
+        [
+            ("cohort", body(price={"mu": 0.01}, features=["age", "sex"])),
+            ("other", {"kind": "counts", "tables": [{"axes": [{"column": "sex"}]}], "price": {"mu": 0.01}}),
+            ("cohort", body(price={"mu": 0.01}, features=["weight"]) | where),
+        ]
+    ):
+        if key == 2:
+            both.clock.advance(days=40)
+            both.curator.versions.cut_due()
+        answer = ada.post(f"/v1/datasets/{dataset}/releases", json=sent, key=f"k{key}")
+        assert answer.status_code == 201, answer.text
+    return both
+
+
+def ask(world: World, query: str = "", who: str = "audra") -> Any:
+    answer = world.api(who).get(f"{PLACE}{query}")
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_an_auditor_reads_what_was_asked_by_whom_and_at_what_price(asked: World) -> None:
+    found = ask(asked)["questions"]
+    assert [one["words"] for one in found] == [
+        "sums for linear models of kappa on weight, of rows with age < 70",
+        "counts of rows by sex",
+        "sums for linear models of kappa on age and sex",
+    ]
+    charges = {entry["release"]: entry for entry in asked.entries() if entry["kind"] == "charge"}
+    for one in found:
+        entry = charges[one["release"]]
+        assert (one["sequence"], one["units"], one["asked_by"]) == (str(entry["sequence"]), entry["units"], "ada")
+        assert (one["permit"], one["dataset"], one["kind"]) == (
+            entry["permit"],
+            entry["dataset"],
+            entry["release_kind"],
+        )
+        assert asked.api("audra").get(f"/v1/admin/questions/{one['release']}").json() == one
+        assert "values" not in str(one)
+    assert found[0]["formula"] == "kappa ~ weight"
+    assert found[0]["request"]["where"] == {"less": ["age", 70.0]}
+
+
+@pytest.mark.parametrize(
+    ("query", "count"),
+    [
+        ("", 3), ("?dataset=other", 1), ("?dataset=cohort", 2), ("?kind=counts", 1), ("?column=sex", 2),
+        ("?column=weight&dataset=cohort", 1), ("?column=age", 2), ("?column=nothing", 0), ("?dataset=x%25", 0),
+    ],
+)  # fmt: skip
+def test_it_is_searched_by_what_it_is_about(asked: World, query: str, count: int) -> None:
+    assert len(ask(asked, query)["questions"]) == count
+
+
+def test_it_is_searched_by_month_and_read_page_after_page(asked: World) -> None:
+    months = {one["asked_at"][:7] for one in ask(asked)["questions"]}
+    assert len(months) == 2
+    assert sum(len(ask(asked, f"?month={month}")["questions"]) for month in months) == 3
+    seen, following = [], ""
+    for _ in range(3):
+        page = ask(asked, f"?limit=1{following}")
+        seen += [one["release"] for one in page["questions"]]
+        following = f"&before={page['next']}"
+    assert seen == [one["release"] for one in ask(asked)["questions"]]
+
+
+def test_nobody_else_reads_it(asked: World) -> None:
+    release = ask(asked)["questions"][0]["release"]
+    for who in ("ada", "ben", "stella"):
+        for address in (PLACE, f"/v1/admin/questions/{release}"):
+            problem(asked.api(who).get(address), "permission-denied", 403)
+    problem(asked.api("audra").get("/v1/admin/questions/rel_" + "0" * 24), "not-found", 404)
+    problem(asked.api("audra").get("/v1/admin/populations/nowhere/questions"), "not-found", 404)
+
+
+@pytest.mark.parametrize("change", ["request", "digest", "another"])
+def test_a_row_that_somebody_changed_says_nothing(asked: World, change: str) -> None:
+    """Whoever may change tables shows no officer another question than the signed one."""
+    last, _, first = ask(asked)["questions"]
+    is_sqlite = asked.curator.database.is_sqlite
+    asked.sql("DROP TRIGGER releases_no_update" if is_sqlite else "DROP TRIGGER releases_append_only ON releases")
+    if change == "request":
+        asked.sql(f"UPDATE releases SET answer = replace(answer, 'weight', 'height') WHERE id = '{last['release']}'")
+    elif change == "digest":
+        asked.sql(f"UPDATE releases SET request_digest = '{'0' * 64}' WHERE id = '{last['release']}'")
+    else:
+        asked.sql(
+            f"UPDATE releases SET answer = (SELECT answer FROM releases WHERE id = '{first['release']}') "
+            f"WHERE id = '{last['release']}'"
+        )
+    shown = ask(asked)["questions"]
+    assert shown[1:] == ask(asked)["questions"][1:]
+    assert (shown[0]["request"], shown[0]["formula"]) == (None, None)
+    assert shown[0]["words"].startswith("cannot be shown")
+    assert shown[0]["asked_by"] == "ada"  # which the entry says
+    assert asked.api("audra").get(f"/v1/admin/questions/{last['release']}").json() == shown[0]
+
+
+def test_what_is_cut_out_of_an_answer_names_it_and_costs_nothing(asked: World) -> None:
+    rows = {"map": "box"}
+    whole = body(price={"mu": 0.02}, features=["age", "weight"], rows=rows)
+    bought = asked.api("ada").post("/v1/datasets/cohort/releases", json=whole, key="whole")
+    smaller = body(price={"mu": 0.001}, features=["age"], rows=rows)
+    answer = asked.api("ada").post("/v1/datasets/cohort/releases", json=smaller, key="cut")
+    assert answer.status_code == 200, answer.text
+    cut = ask(asked)["questions"][0]
+    assert (cut["release"], cut["units"], cut["source"]) == (answer.json()["id"], "0", bought.json()["id"])
+    assert cut["words"] == "sums for linear models of kappa on age"
+
+
+def test_evidence_says_the_same(asked: World, tmp_path: Path) -> None:
+    import io
+    import zipfile
+
+    release = ask(asked)["questions"][0]
+    pack = asked.api("audra").get(f"/v1/releases/{release['release']}/evidence")
+    page = zipfile.ZipFile(io.BytesIO(pack.content))
+    (name,) = [one for one in page.namelist() if one.endswith(".html")]
+    assert "sums for linear models of kappa on weight, of rows with age &lt; 70" in page.read(name).decode()
