@@ -6,9 +6,21 @@ from curator_service.datasets.acts import acts as datasets
 from curator_service.evidence.acts import acts as evidence
 from curator_service.ledger.acts import acts as ledger
 from curator_service.permits.acts import acts as permits
+from curator_service.questions.acts import acts as questions
 from curator_service.register.acts import acts as register
 from curator_service.releases.acts import acts as releases
 from curator_service.sessions.acts import acts as sessions
 from curator_service.surveys.acts import acts as surveys
 
-SLICES: tuple[Acts, ...] = (releases, sessions, datasets, ledger, approvals, permits, register, evidence, surveys)
+SLICES: tuple[Acts, ...] = (
+    releases,
+    sessions,
+    datasets,
+    ledger,
+    approvals,
+    permits,
+    register,
+    evidence,
+    questions,
+    surveys,
+)

@@ -33,12 +33,12 @@ from curator_service.ledger.trust.anchor import Anchor
 from curator_service.ledger.trust.guard import Guard
 from curator_service.permits.service import PermitService
 from curator_service.privacy.samplers import NoiseSource, SystemNoise
+from curator_service.questions.service import QuestionService
 from curator_service.register.service import Register
 from curator_service.releases.jobs import JobRunner
 from curator_service.releases.keys import KeyClaims
 from curator_service.releases.presence import Presence
 from curator_service.releases.publisher import ReleasePublisher
-from curator_service.releases.questions import QuestionService
 from curator_service.releases.reservations import ReservationService
 from curator_service.releases.response_time import ResponseTimer
 from curator_service.releases.service import ReleaseService

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from analyst_client.admin.listing import Listing
 from analyst_client.admin.sending import Command, Named, Sender, segment
 from analyst_client.local.surveys import Invitations, Survey
-from analyst_client.schema.administration import Account, EndedPermit, Held, NewToken, Person, Seal, Token
+from analyst_client.schema.administration import Account, EndedPermit, Held, NewToken, Person, Question, Seal, Token
 from analyst_client.schema.datasets import Dataset
 from analyst_client.schema.identity import Identity
 from analyst_client.schema.permits import Permit, Proposal
@@ -39,6 +39,21 @@ class Acts(Sender):
     def list_jobs(self) -> Listing[Held]:
         """List jobs that wait or run; to an analyst, their own."""
         return self._list("Jobs", "/v1/jobs", "jobs", Held.read)
+
+    def get_question(self, release_id: Named) -> Question:
+        """Show what was asked by a release, in words and as JSON; its answer is not shown.
+
+        Parameters
+        ----------
+        release_id : Named
+            A release's id.
+
+        Returns
+        -------
+        Question
+            What was asked by a release, without its numbers.
+        """
+        return Question.read(self._get(f"/v1/admin/questions/{segment(release_id)}"))
 
     def get_seal(self) -> Seal:
         """Say if the curator is sealed, and why; under a seal it releases nothing."""
@@ -402,60 +417,6 @@ class Acts(Sender):
         """
         return Proposal.read(self._post(f"/v1/proposals/{segment(proposal_id)}/withdraw", {"reason": reason}))
 
-    def list_questions(
-        self,
-        population: Named,
-        *,
-        month: str = "",
-        dataset: str = "",
-        kind: str = "",
-        column: str = "",
-        before: int = 4611686018427387904,
-        limit: int = 100,
-    ) -> Listing[dict[str, Any]]:
-        """List what was asked of a population, in words and as JSON, the newest first; no answer is shown.
-
-        Parameters
-        ----------
-        population : Named
-            Name of the population.
-        month : str
-            A month, such as 2027-03.
-        dataset : str
-            Name of a dataset.
-        kind : str
-            Kind of release.
-        column : str
-            A column that it is about.
-        before : int
-            Show what comes before this sequence.
-        limit : int
-            How many to show.
-
-        Returns
-        -------
-        Listing[dict[str, Any]]
-            What was asked of a population, the newest first.
-        """
-        return self._list(
-            "Questions", f"/v1/admin/populations/{segment(population)}/questions", "questions", dict[str, Any].read
-        )
-
-    def get_question(self, release_id: Named) -> dict[str, Any]:
-        """Show what was asked by a release, in words and as JSON; its answer is not shown.
-
-        Parameters
-        ----------
-        release_id : Named
-            A release's id.
-
-        Returns
-        -------
-        dict[str, Any]
-            What was asked by a release, without its numbers.
-        """
-        return dict[str, Any].read(self._get(f"/v1/admin/questions/{segment(release_id)}"))
-
     def list_reservations(self) -> Listing[Held]:
         """List reservations that are open, with their holders; to an analyst, their own."""
         return self._list("Reservations", "/v1/reservations", "reservations", Held.read)
@@ -589,6 +550,8 @@ COMMANDS: Mapping[str, Command] = {
     "jobs list": Command("list_jobs", ()),
     "keys list": Command("list_keys", ()),
     "ledger checkpoint": Command("get_checkpoint", ("population",)),
+    "ledger question": Command("get_question", ("release_id",)),
+    "ledger questions": Command("list_questions", ("population",)),
     "ledger register": Command("list_register", ()),
     "ledger show": Command("list_entries", ("population",)),
     "ledger status": Command("get_seal", ()),
@@ -618,8 +581,6 @@ COMMANDS: Mapping[str, Command] = {
     "proposals show": Command("get_proposal", ("proposal_id",)),
     "proposals show-own": Command("get_own_proposal", ("proposal_id",)),
     "proposals withdraw": Command("withdraw_proposal", ("proposal_id",)),
-    "questions list": Command("list_questions", ("population",)),
-    "questions show": Command("get_question", ("release_id",)),
     "reservations list": Command("list_reservations", ()),
     "reservations release": Command(
         "close_reservation", ("reservation_id",), consequence="Others can spend at once what it held"

@@ -23,6 +23,7 @@ from analyst_client.ledger.keys import CuratorKey
 from analyst_client.schema.administration import (
     GROUPS,
     NewToken,
+    Question,
     Spent,
 )
 from analyst_client.schema.requests import choose_key
@@ -263,6 +264,42 @@ class CuratorAdmin(Acts):
         """
         asked = {"by": ",".join(by)} | ({} if population is None else {"population": population})
         return self._list("Spending", "/v1/admin/spending", "spending", lambda one: Spent.read(one, by), **asked)
+
+    def list_questions(
+        self,
+        population: str,
+        *,
+        month: str = "",
+        dataset: str = "",
+        kind: str = "",
+        column: str = "",
+        before: int = 2**62,
+        limit: int = 100,
+    ) -> Listing[Question]:
+        """Return a page of the questions that were asked of a population, the newest first, without answers.
+
+        Parameters
+        ----------
+        population : str
+            Name of the population.
+        month : str
+            Month, such as ``"2027-03"``; any if empty.
+        dataset, kind, column : str
+            Name of a dataset, of a kind of release, and of a column that it is about; any if empty.
+        before : int
+            Sequence before which the page begins.
+        limit : int
+            Number of questions at most.
+
+        Returns
+        -------
+        Listing
+            Of `Question`.
+        """
+        asked = {"month": month, "dataset": dataset, "kind": kind, "column": column}
+        told = {name: text for name, text in asked.items() if text} | {"before": str(before), "limit": str(limit)}
+        path = f"/v1/admin/populations/{segment(population)}/questions"
+        return self._list("Questions", path, "questions", Question.read, **told)
 
     def list_entries(self, population: str, *, after: int = 0, limit: int = 100) -> tuple[dict[str, Any], ...]:
         """Return a page of a population's entries, as they are on the wire.

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Any
 
 from analyst_client.schema.amounts import Amount
 from analyst_client.schema.permits import Permit
@@ -38,6 +38,48 @@ class Account(Readable):
     pending: Amount
     remaining: Amount
     share_spent: float
+
+
+@dataclass(frozen=True)
+class Question(Readable):
+    """A release as a question, without its numbers.
+
+    Attributes
+    ----------
+    release, population, sequence, dataset, kind : str
+        The release, and its entry in the ledger.
+    asked_at, asked_by : str
+        The latter is a name.
+    permit, project : str or None
+    words : str
+        The question, or that it cannot be shown: what is stored is not the answer that the ledger's entry states.
+    formula : str or None
+        Of a model.
+    asked : dict or None
+        The request, as on the wire; None where it cannot be shown.
+    units : str
+        The charge; ``"0"`` of an answer that was cut out of a stored one.
+    epsilon : float or None
+        The same at the account's δ; None beyond 1000.
+    source : str or None
+        The release that it was cut out of.
+    """
+
+    release: str
+    population: str
+    sequence: str
+    dataset: str
+    kind: str
+    asked_at: str
+    asked_by: str
+    permit: str | None
+    project: str | None
+    words: str
+    formula: str | None
+    asked: Mapping[str, Any] | None
+    units: str
+    epsilon: float | None
+    source: str | None
 
 
 @dataclass(frozen=True)

@@ -24,12 +24,13 @@ from curator_service.kit.wire import load_json
 from curator_service.ledger.acts import acts as ledger
 from curator_service.ledger.schemas import PriceModel
 from curator_service.permits.acts import acts as permits
+from curator_service.questions.acts import acts as questions
 from curator_service.register.acts import acts as register
 
 Token = Annotated[
     str, typer.Option(envvar="CURATOR_TOKEN", prompt="Token", hide_input=True, help="Token of the person who acts.")
 ]
-SLICES = (ledger, approvals, permits, register)
+SLICES = (ledger, approvals, permits, register, questions)
 """Those with acts that are done at the machine."""
 _EMPTY = inspect.Parameter.empty
 _PRICE = {

@@ -237,6 +237,16 @@ COLUMNS: Mapping[str, Columns] = {
         "amount": lambda one, _: f"{int(one['units']) / UNITS_PER_ONE:.5g}" if int(one["units"]) else "",
         "ε": lambda one, _: one["viewed"] if int(one["units"]) else "",
     },
+    "ledger questions": {
+        "#": _member("sequence"),
+        "UTC": lambda one, _: str(one.asked_at)[:16].replace("T", " "),
+        "who": _member("asked_by"),
+        "dataset": _member("dataset"),
+        "what was asked": _member("words"),
+        "ε": lambda one, _: (
+            "free" if one.units == "0" else "over 1000" if one.epsilon is None else f"{one.epsilon:.2g}"
+        ),
+    },
     "ledger register": {
         "#": _member("sequence"),
         "UTC": _minute,

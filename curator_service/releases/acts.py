@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import Response
 from pydantic import Field
 
-from curator_service.api.acts import PAGE, Acts, After, Count, Host, RetryKey
+from curator_service.api.acts import PAGE, Acts, After, Count, RetryKey
 from curator_service.api.context import RequestContext
 from curator_service.api.http import json_response
 from curator_service.approvals.repository import OPEN
@@ -18,22 +18,16 @@ from curator_service.datasets.service import DatasetNotFound, DatasetService
 from curator_service.datasets.visibility import may_read
 from curator_service.entries.told import Registration
 from curator_service.identity.policy import Action, Objects
-from curator_service.identity.service import IdentityService
 from curator_service.kinds.registry import KINDS, KindRegistry
 from curator_service.kit.idempotency import check_key
 from curator_service.ledger.accounts.reservations import Reservation
-from curator_service.ledger.response_models import AmountModel
-from curator_service.ledger.service import LedgerService
 from curator_service.releases.preparation import Prepared, prepare
-from curator_service.releases.questions import Question, QuestionService
 from curator_service.releases.requests import read_request
 from curator_service.releases.reservations import ReservationService, job_not_found
 from curator_service.releases.response_models import (
     HeldJobsAnswer,
     HeldReservationsAnswer,
     JobAnswer,
-    QuestionAnswer,
-    QuestionsAnswer,
     QuoteAnswer,
     ReleaseAnswer,
     ReleasesAnswer,
@@ -170,68 +164,6 @@ def get_release(context: RequestContext, release_id: str) -> Response:
     if context.call.holds(release.etag):
         return Response(status_code=304, headers=headers)
     return _stored(release.body, headers=headers)
-
-
-Month = Annotated[str, Field(pattern=r"^(\d{4}-\d{2})?$", description="A month, such as 2027-03.")]
-
-
-@acts.route(
-    Action.READ_LEDGER, "GET /v1/admin/populations/{population}/questions", "questions list", host=Host.OPERATOR
-)
-def list_questions(
-    context: RequestContext,
-    population: Annotated[str, Field(description="Name of the population.")],
-    month: Month = "",
-    dataset: Annotated[str, Field(description="Name of a dataset.")] = "",
-    kind: Annotated[str, Field(description="Kind of release.")] = "",
-    column: Annotated[str, Field(description="A column that it is about.")] = "",
-    before: Annotated[int, Field(ge=0, le=2**62, description="Show what comes before this sequence.")] = 2**62,
-    limit: Count = PAGE,
-) -> QuestionsAnswer:
-    """List what was asked of a population, in words and as JSON, the newest first; no answer is shown."""
-    context.get(LedgerService).get_population(population)
-    said = [("time", f"{month}-")] if month else []
-    said += [("dataset", dataset)] if dataset else []
-    found, following = context.get(QuestionService).list(
-        population, said, kind=kind, column=column, before=before, count=limit
-    )
-    names = _names(context)
-    return QuestionsAnswer.model_construct(
-        questions=[_state(one, names) for one in found], next=None if following is None else str(following)
-    )
-
-
-@acts.route(Action.READ_LEDGER, "GET /v1/admin/questions/{release_id}", "questions show", host=Host.OPERATOR)
-def get_question(
-    context: RequestContext, release_id: Annotated[str, Field(description="A release's id.")]
-) -> QuestionAnswer:
-    """Show what was asked by a release, in words and as JSON; its answer is not shown."""
-    return _state(context.get(QuestionService).find(release_id), _names(context))
-
-
-def _names(context: RequestContext) -> dict[str, str]:
-    return {one.id: one.name for one in context.get(IdentityService).list_principals()}
-
-
-def _state(question: Question, names: Mapping[str, str]) -> QuestionAnswer:
-    said, amount = question.said, AmountModel.of(question.population.view(question.units))
-    return QuestionAnswer.model_construct(
-        release=question.release_id,
-        population=question.population.name,
-        sequence=str(question.entry.sequence),
-        dataset=str(said.get("dataset", "")),
-        kind=str(said.get("release_kind", "")),
-        asked_at=said["time"],
-        asked_by=names.get(said["actor"], said["actor"]),
-        permit=said.get("permit"),
-        project=said.get("project"),
-        words=question.words,
-        formula=question.formula or None,
-        request=question.request,
-        units=str(question.units),
-        epsilon=amount.epsilon,
-        source=said.get("source"),
-    )
 
 
 @acts.route(Action.READ_JOB, "GET /v1/jobs", "jobs list")

@@ -61,37 +61,6 @@ class ReleasesAnswer(Answer):
     next: Annotated[Digits | None, Field(description="The value of `after` for the next page")]
 
 
-class QuestionAnswer(Answer):
-    """What was asked by a release, without its numbers."""
-
-    release: ReleaseId
-    population: str
-    sequence: Annotated[Digits, Field(description="Of its entry in the ledger")]
-    dataset: str
-    kind: str
-    asked_at: Moment
-    asked_by: Annotated[str, Field(description="A name")]
-    permit: str | None
-    project: str | None
-    words: Annotated[str, Field(description="The question, or that it cannot be shown")]
-    formula: Annotated[str | None, Field(description="Of a model")]
-    request: Annotated[
-        dict[str, Any] | None,
-        Field(description="As the ledger's entry has its digest; null where what is stored is another one"),
-    ]
-    units: Annotated[Digits, Field(description="Charged; 0 of an answer that was cut out of a stored one")]
-    epsilon: Annotated[float | None, Field(description="The same at the account's delta; null beyond 1000")]
-    source: Annotated[str | None, Field(description="The release that it was cut out of")]
-
-
-class QuestionsAnswer(Answer):
-    """What was asked of a population, the newest first."""
-
-    items: ClassVar[str] = "questions"
-    questions: list[QuestionAnswer]
-    next: Annotated[Digits | None, Field(description="The value of `before` for the next page")]
-
-
 class JobAnswer(Answer):
     """The state of a job."""
 

@@ -24,6 +24,7 @@ VALUES = {
     "PermitAnswer": "Permit",
     "PrincipalAnswer": "Person",
     "ProposalAnswer": "Proposal",
+    "AskedAnswer": "Question",
     "ProposalDetailAnswer": "Proposal",
     "SealAnswer": "Seal",
     "SurveyAnswer": "Survey",
@@ -38,6 +39,7 @@ BY_HAND = {
     "get_checkpoint": "a checkpoint reads itself as it is signed",
     "list_entries": "entries are read page after page",
     "list_keys": "a key checks itself",
+    "list_questions": "a page is asked for by what it is about",
     "list_register": "entries are read page after page",
     "list_spending": "charges are grouped as was asked",
     "rotate_token": "the new token is sent from then on",
@@ -52,7 +54,7 @@ from typing import Any, Literal
 from analyst_client.admin.sending import Command, Named, Sender, segment
 from analyst_client.admin.listing import Listing
 from analyst_client.local.surveys import Invitations, Survey
-from analyst_client.schema.administration import Account, EndedPermit, Held, NewToken, Person, Seal, Token
+from analyst_client.schema.administration import Account, EndedPermit, Held, NewToken, Person, Question, Seal, Token
 from analyst_client.schema.datasets import Dataset
 from analyst_client.schema.identity import Identity
 from analyst_client.schema.permits import Permit, Proposal

@@ -79,6 +79,8 @@ TRIED: Mapping[str, tuple[tuple[str, ...], Action]] = {
     "evidence": ((PERMIT, "--out", "{out}"), Action.READ_PERMIT_EVIDENCE),
     "ledger show": (("town",), Action.READ_LEDGER),
     "ledger register": ((), Action.READ_REGISTER),
+    "ledger questions": (("nowhere",), Action.READ_LEDGER),
+    "ledger question": (("rel_" + "0" * 24,), Action.READ_LEDGER),
     "ledger checkpoint": (("town",), Action.READ_LEDGER),
     "ledger status": ((), Action.READ_LEDGER),
     "keys list": ((), Action.READ_KEYS),

@@ -59,7 +59,7 @@ def test_an_auditor_reads_what_was_asked_by_whom_and_at_what_price(asked: World)
         assert asked.api("audra").get(f"/v1/admin/questions/{one['release']}").json() == one
         assert "values" not in str(one)
     assert found[0]["formula"] == "kappa ~ weight"
-    assert found[0]["request"]["where"] == {"less": ["age", 70.0]}
+    assert found[0]["asked"]["where"] == {"less": ["age", 70.0]}
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_row_that_somebody_changed_says_nothing(asked: World, change: str) -> 
         )
     shown = ask(asked)["questions"]
     assert shown[1:] == ask(asked)["questions"][1:]
-    assert (shown[0]["request"], shown[0]["formula"]) == (None, None)
+    assert (shown[0]["asked"], shown[0]["formula"]) == (None, None)
     assert shown[0]["words"].startswith("cannot be shown")
     assert shown[0]["asked_by"] == "ada"  # which the entry says
     assert asked.api("audra").get(f"/v1/admin/questions/{last['release']}").json() == shown[0]

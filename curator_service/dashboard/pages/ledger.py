@@ -18,7 +18,7 @@ from curator_service.ledger.chain.signing import SigningError
 from curator_service.ledger.repository import Population, find_entry
 from curator_service.ledger.response_models import AmountModel
 from curator_service.ledger.service import LedgerService
-from curator_service.releases.questions import QuestionService
+from curator_service.questions.service import QuestionService
 
 router = APIRouter(prefix="/admin")
 PAGE = 50

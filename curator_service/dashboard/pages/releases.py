@@ -17,7 +17,7 @@ from curator_service.kinds.registry import KindRegistry
 from curator_service.ledger import search
 from curator_service.ledger.response_models import AmountModel
 from curator_service.ledger.service import LedgerService
-from curator_service.releases.questions import Question, QuestionService
+from curator_service.questions.service import Question, QuestionService
 
 router = APIRouter(prefix="/admin")
 PAGE = 20
@@ -119,16 +119,17 @@ def _show(question: Question, names: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def _list_columns(question: Question) -> list[tuple[str, str, str]]:
+def _list_columns(question: Question) -> list[dict[str, str]]:
     """Return the columns of a release: names, public bounds or levels, and what one scaled unit is."""
     found = []
     for column in question.about.get("columns", []):
         low, high, unit = column.get("lower"), column.get("upper"), column.get("unit") or ""
         if low is None or high is None:
-            found.append((column["name"], ", ".join(column.get("levels") or ()) or "–", "1"))
+            values, scaled = ", ".join(column.get("levels") or ()) or "–", "1"
         else:
             values = f"{write_brief(low)} to {write_brief(high)} {unit}".strip()
-            found.append((column["name"], values, f"{write_brief((high - low) / 2)} {unit}".strip()))
+            scaled = f"{write_brief((high - low) / 2)} {unit}".strip()
+        found.append({"name": column["name"], "values": values, "scaled": scaled})
     return found
 
 

@@ -1,0 +1,77 @@
+"""Acts of what was asked."""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import Field
+
+from curator_service.api.acts import PAGE, Acts, Host
+from curator_service.api.context import RequestContext
+from curator_service.identity.policy import Action
+from curator_service.identity.service import IdentityService
+from curator_service.ledger.response_models import AmountModel
+from curator_service.ledger.service import LedgerService
+from curator_service.questions.response_models import AskedAnswer, AskedListAnswer
+from curator_service.questions.service import Question, QuestionService
+
+acts = Acts("ledger")
+Month = Annotated[str, Field(pattern=r"^(\d{4}-\d{2})?$", description="A month, such as 2027-03.")]
+
+
+@acts.route(
+    Action.READ_LEDGER, "GET /v1/admin/populations/{population}/questions", "ledger questions", host=Host.OPERATOR
+)
+def list_questions(
+    context: RequestContext,
+    population: Annotated[str, Field(description="Name of the population.")],
+    month: Month = "",
+    dataset: Annotated[str, Field(description="Name of a dataset.")] = "",
+    kind: Annotated[str, Field(description="Kind of release.")] = "",
+    column: Annotated[str, Field(description="A column that it is about.")] = "",
+    before: Annotated[int, Field(ge=0, le=2**62, description="Show what comes before this sequence.")] = 2**62,
+    limit: Annotated[int, Field(ge=1, le=1000, description="Questions at most.")] = PAGE,
+) -> AskedListAnswer:
+    """List what was asked of a population, in words and as JSON, the newest first; no answer is shown."""
+    context.get(LedgerService).get_population(population)
+    said = [("time", f"{month}-")] if month else []
+    said += [("dataset", dataset)] if dataset else []
+    found, following = context.get(QuestionService).list(
+        population, said, kind=kind, column=column, before=before, count=limit
+    )
+    names = _names(context)
+    return AskedListAnswer.model_construct(
+        questions=[_state(one, names) for one in found], next=None if following is None else str(following)
+    )
+
+
+@acts.route(Action.READ_LEDGER, "GET /v1/admin/questions/{release_id}", "ledger question", host=Host.OPERATOR)
+def get_question(
+    context: RequestContext, release_id: Annotated[str, Field(description="A release's id.")]
+) -> AskedAnswer:
+    """Show what was asked by a release, in words and as JSON; its answer is not shown."""
+    return _state(context.get(QuestionService).find(release_id), _names(context))
+
+
+def _names(context: RequestContext) -> dict[str, str]:
+    return {one.id: one.name for one in context.get(IdentityService).list_principals()}
+
+
+def _state(question: Question, names: Mapping[str, str]) -> AskedAnswer:
+    said, amount = question.said, AmountModel.of(question.population.view(question.units))
+    return AskedAnswer.model_construct(
+        release=question.release_id,
+        population=question.population.name,
+        sequence=str(question.entry.sequence),
+        dataset=str(said.get("dataset", "")),
+        kind=str(said.get("release_kind", "")),
+        asked_at=said["time"],
+        asked_by=names.get(said["actor"], said["actor"]),
+        permit=said.get("permit"),
+        project=said.get("project"),
+        words=question.words,
+        formula=question.formula or None,
+        asked=question.request,
+        units=str(question.units),
+        epsilon=amount.epsilon,
+        source=said.get("source"),
+    )
