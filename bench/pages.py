@@ -112,13 +112,13 @@ def fill(curator: Curator, folder: Path, populations: int, entries: int) -> None
                     2 * 10**12,
                     10**12,
                     "more",
+                    "",
+                    "",
                     officer,
                     "2026-05-01T00:00:00Z",
                     "open",
                     None,
                     None,
-                    "",
-                    "",
                 )
                 for i in range(50)
             ],
@@ -214,7 +214,8 @@ def main() -> None:
             "/admin/spending", "/admin/spending?by=analyst&by=project&by=dataset&by=kind&by=month",
             "/admin/spending?population=people-0500&by=month", "/admin/permits", f"/admin/permits/{permit}",
             "/admin/permits/ask", "/admin/proposals", "/admin/datasets", "/admin/datasets/set-0500", "/admin/tokens",
-            "/admin/keys",
+            "/admin/keys", "/admin/releases", "/admin/releases?month=2025-03", "/admin/releases?dataset=set-0500",
+            "/admin/releases?population=people-0000&column=x3", f"/admin/releases?dataset=set-0000&permit={permit}",
         ]  # fmt: skip
         app = create_app(settings)
         times = asyncio.run(measure(app, token, pages, options.repeats))
