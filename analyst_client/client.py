@@ -141,6 +141,7 @@ class CuratorClient:
         )
         self._session = Session(self._transport, Memory(memory, str(self._transport.url)), key)
         self._purchasing = Purchasing(self._session)
+        self._place = str(self._transport.url), transport and id(transport)
         self._judges = True
 
     @classmethod

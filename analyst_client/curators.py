@@ -214,9 +214,14 @@ class Curators:
                 )
         if not datasets:
             raise ValueError("a plan needs a dataset at one curator at least")
-        asked_of = [(id(self.clients[name]), datasets[name]) for name in datasets]
-        if len(set(asked_of)) < len(asked_of):
-            raise ValueError("one curator's dataset stands under two names: it would be the same release twice")
+        asked_of: dict[Any, str] = {}
+        for name in datasets:
+            first = asked_of.setdefault((self.clients[name]._place, datasets[name]), name)
+            if first != name:
+                raise ValueError(
+                    f"{first} and {name} are one curator, whose dataset {datasets[name]!r} stands under two names: it "
+                    "would be the same release twice"
+                )
         return {name: datasets[name] for name in self.clients if name in datasets}
 
     @suggests_options_of(CuratorClient.refine)

@@ -5,13 +5,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from analyst_client.errors import ServiceError
+from analyst_client.errors import CuratorError, ServiceError
 from analyst_client.estimators.base import Fit
 from analyst_client.estimators.saving import SavedFit
 from analyst_client.kinds.published import PublishedAnswer
 from analyst_client.refinement.refinement import Refinement
 
 ESTIMATORS = "analyst_client.estimators"
+DRAWS_MAX = 1_000_000
+"""Draws of all chains that a file may ask for: the numbers in a file are whoever wrote it's."""
 
 
 def load_fit(path: str | os.PathLike[str]) -> Any:
@@ -59,6 +61,7 @@ def load_fit(path: str | os.PathLike[str]) -> Any:
         saved = SavedFit.read(Path(path).read_bytes().decode("utf-8"))
         kind = _estimator_named(saved.estimator)
         fit = kind(**saved.parameters | saved.chosen)
+        _check_size(fit)
     except UnicodeDecodeError:
         raise ServiceError(f"{path} holds no fit: it is not text in UTF-8") from None
     except (ServiceError, TypeError, ValueError) as error:
@@ -68,9 +71,21 @@ def load_fit(path: str | os.PathLike[str]) -> Any:
         for release in one.releases if isinstance(one, Refinement) else [one]:
             if isinstance(release, PublishedAnswer):
                 release.check_receipt(path)
-    fit.fit(*saved.source[:2], features=saved.source.features, rows=saved.source.rows)
+    try:
+        fit.fit(*saved.source[:2], features=saved.source.features, rows=saved.source.rows)
+    except CuratorError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ServiceError(f"{path} holds no fit that can be made again: {error}") from None
     fit.fitted_params_ = fit.set_params(**saved.parameters).get_params()
     return fit
+
+
+def _check_size(fit: Fit) -> None:
+    """Raise `ServiceError` where a fit would draw without end."""
+    sizes = [getattr(fit, name, 1) for name in ("draws", "chains")]
+    if not all(type(size) is int and size >= 1 for size in sizes) or sizes[0] * sizes[1] > DRAWS_MAX:
+        raise ServiceError(f"draws and chains are whole numbers, of {DRAWS_MAX:,} draws together at most")
 
 
 def _estimator_named(name: str) -> type[Fit]:

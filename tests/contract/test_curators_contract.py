@@ -214,6 +214,18 @@ def test_one_curator_under_two_names_is_refused(untouched: tuple[Curators, dict[
         Curators({"a": client, "b": client}).plan("cohort", ["age"], **ASKED)
 
 
+def test_two_clients_of_one_address_are_one_curator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is asked: the second would have been charged, and the fit of both refused."""
+    monkeypatch.setattr(httpx.HTTPTransport, "handle_request", lambda *_: pytest.fail("nothing is asked"))
+    addresses = "http://127.0.0.1:1", "http://127.0.0.1:1/"
+    first, second = (CuratorClient(url, "a-token", memory=None) for url in addresses)
+    for call in ("plan", "refine"):
+        with pytest.raises(ValueError, match="a and b are one curator"):
+            getattr(Curators({"a": first, "b": second}), call)("cohort", ["age"], **ASKED)
+    with pytest.raises(ValueError, match="a and b are one curator"):
+        Curators({"a": first, "b": second}).fit("kappa ~ age", data="cohort", epsilon=1.0, yes=True)
+
+
 def test_what_is_stored_needs_no_reservation(towns: tuple[Curators, dict[str, Wire]]) -> None:
     curators, wires = towns
     bought = curators.clients["north"].release("cohort", ["age", "sex"], idempotency_key="in-one-step", **ASKED)

@@ -1,10 +1,14 @@
 """The members that every fit has: what each returns, where it is refused, and that they agree with each other."""
 
+import copy
 import inspect
+import json
 import pickle
 import re
 import sys
+import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -35,7 +39,7 @@ from analyst_client import (
     load_fit,
     tutorial,
 )
-from analyst_client.errors import BoundsWarning, ReceiptInvalidError, ServiceError
+from analyst_client.errors import BoundsWarning, CuratorError, ReceiptInvalidError, ServiceError
 from analyst_client.estimators.base import Fit
 from analyst_client.estimators.estimator import Estimator
 from analyst_client.estimators.telling import GLANCE
@@ -507,6 +511,37 @@ class TestSaved:
         file.write_text(changed, encoding="utf-8")
         with pytest.raises(ServiceError, match=f"fit.json holds no fit that this version reads: .*{re.escape(said)}"):
             load_fit(file)
+
+    @pytest.mark.parametrize("hostile", [None, [None], 1e300, "x"], ids=repr)
+    def test_a_file_of_anything_is_refused_as_one_or_fitted_within_bounds(self, hostile: Any, tmp_path: Path) -> None:
+        """Whoever wrote the file could ask for draws without end, or for what is no text, number or name."""
+        file, places = tmp_path / "fit.json", list[tuple[dict[str, Any], tuple[Any, ...]]]()
+        for fit, parts in (
+            (OLS(), ("call",)),
+            (BayesianRegression(draws=20, chains=2), ("parameters", "chosen")),
+        ):
+            fit.fit(released()).save(file)
+            whole = json.loads(file.read_text(encoding="utf-8"))
+            places += [(whole, (part, name)) for part in parts for name in whole[part]]
+            if isinstance(fit, OLS):
+                places += [(whole, (name,)) for name in whole]
+                places += [(whole, ("releases", 0, name)) for name in whole["releases"][0]]
+        for original, place in places:
+            changed = copy.deepcopy(original)
+            within = changed
+            for step in place[:-1]:
+                within = within[step]
+            within[place[-1]] = hostile
+            file.write_text(json.dumps(changed), encoding="utf-8")
+            with warnings.catch_warnings(), suppress(CuratorError):
+                warnings.simplefilter("ignore")
+                load_fit(file)
+        for draws, chains in ((1_000_001, 1), (1001, 1000), (10**12, 10**12)):
+            changed = copy.deepcopy(whole)
+            changed["parameters"] |= {"draws": draws, "chains": chains}
+            file.write_text(json.dumps(changed), encoding="utf-8")
+            with pytest.raises(ServiceError, match="1,000,000 draws together at most"):
+                load_fit(file)
 
     def test_what_cannot_be_saved_says_so(self, tmp_path: Path) -> None:
         with pytest.raises(EstimationError, match="not fitted yet"):
