@@ -13,7 +13,7 @@ from analyst_client.refinement.buying import is_whole
 from analyst_client.refinement.family import LOSSES
 from analyst_client.schema.accounts import Budget
 from analyst_client.schema.datasets import Dataset
-from analyst_client.schema.requests import price
+from analyst_client.schema.requests import check_expected_rows, price
 from analyst_client.terms.expression import Expression
 from analyst_client.terms.formulas import Model
 from analyst_client.terms.writing import write_python
@@ -151,7 +151,11 @@ class Question:
     @cached_property
     def rows(self) -> float:
         """Rows that are public, or stated, or guessed: a quarter of the capacity."""
-        known = self.options.get("expected_rows") or self.declared.rows or self.declared.row_capacity / 4.0
+        known = (
+            check_expected_rows(self.options.get("expected_rows"))
+            or self.declared.rows
+            or self.declared.row_capacity / 4.0
+        )
         return float(known)
 
     @property

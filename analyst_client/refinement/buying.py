@@ -19,7 +19,7 @@ from analyst_client.refinement.progress import Progress
 from analyst_client.refinement.refinement import Refinement, buy, rules_of
 from analyst_client.refinement.rules import RefinementRules
 from analyst_client.schema.datasets import Dataset
-from analyst_client.schema.requests import price
+from analyst_client.schema.requests import check_expected_rows, price
 from analyst_client.terms.expression import COLUMN, NUMBER, Expression
 
 _STAYS_WHOLE = {"add", "subtract", "multiply", "minimum", "maximum"}
@@ -111,6 +111,7 @@ class Refining:
         ValueError
             When the target, or the rules, are not those of the family.
         """
+        check_expected_rows(expected_rows)
         stated = price(request.epsilon, request.delta, request.mu, request.rho)
         targets = request.named_targets or []
         if len(targets) != 1:

@@ -13,6 +13,19 @@ from analyst_client.terms.python import read_condition
 KEY_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
+ROWS_MAX = 10**12
+"""Rows that a dataset is taken to have at most."""
+
+
+def check_expected_rows(rows: float | None) -> float | None:
+    """Return a guess of the rows. Raise `ValueError` where it is no number of rows."""
+    if rows is not None and not (
+        not isinstance(rows, bool) and isinstance(rows, int | float) and 1 <= rows <= ROWS_MAX
+    ):
+        raise ValueError(f"expected_rows is a number of rows from 1 to {ROWS_MAX:,}, not {rows!r}")
+    return rows
+
+
 def choose_key(idempotency_key: str | None) -> str:
     """Return the key of a request: a new random one, or the one that is given.
 

@@ -14,6 +14,7 @@ from analyst_client.kinds.gram.rows import Rows, row_map
 from analyst_client.kinds.request import PricedRequest
 from analyst_client.meant import find_meant
 from analyst_client.schema.columns import Column
+from analyst_client.schema.requests import check_expected_rows
 from analyst_client.terms.expression import INTERACTION, Expression, sort_key
 from analyst_client.terms.formulas import Model, ReadModel
 
@@ -123,7 +124,7 @@ class ReleaseRequest(PricedRequest[Release, Quote]):
                 raise ValueError("expected_rows chooses a row map where none is named: leave out rows and norm, or it")
             body["rows"] = row_map(self.rows, self.norm)
         if self.expected_rows is not None:
-            body["expected_rows"] = int(self.expected_rows)
+            body["expected_rows"] = int(check_expected_rows(self.expected_rows) or 0)
         if self.statistics is not None:
             body["statistics"] = as_names(self.statistics, "statistics")
         return body | self._said("shares", "calibration")
