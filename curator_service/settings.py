@@ -116,7 +116,8 @@ class IdentityProvider(_Issuer):
     parameters: dict[str, str] = Field({}, description="What else it wants to be asked with, such as `resource`.")
     groups_claim: str = "groups"
     roles: dict[str, tuple[RoleName, ...]] = Field(description="Of each of its groups the roles here.")
-    shown_name_claim: str = "name"
+    shown_name_claim: str = Field("name", description="Which claim is displayed beside a person's name here.")
+    email_claim: str = Field("email", description="Which claim is displayed as a person's e-mail. None if empty.")
     subject_claim: str = Field(
         "sub", min_length=1, description="Which claim says who somebody is. It never changes, such as Entra's `oid`."
     )

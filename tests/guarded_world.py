@@ -37,7 +37,7 @@ NOBODY_KNOWS = {
     "dataset": "nothing", "population": "nowhere", "release": f"rel_{'0' * 24}", "job": f"job_{'0' * 24}",
     "reservation": f"res_{'0' * 24}", "session": f"ses_{'0' * 24}",
     "survey": "unheard-of", "permit": f"prm_{'0' * 24}", "proposal": f"prp_{'0' * 24}", "token": "0" * 16,
-    "inbox file": "0" * 32,
+    "inbox file": "0" * 32, "person": "nobody-here",
 }  # fmt: skip
 _TERMS = {"purpose": "kidneys", "legal_basis": "consent"}
 
@@ -319,6 +319,9 @@ def _furnish(world: World) -> Guarded:
     found.add("token", "somebody else's", partial(issue, "cleo"))
     found.add("token", "expired", expired.pop)
     found.add("token", "revoked", issue("ada", is_revoked=True))
+
+    for relation, who in (("own", "ada"), ("a colleague's", "ben"), ("an officer's", "otto")):
+        found.add("person", relation, who, is_granted=who == "ada")
 
     inbox = world.folder / "inbox"
     inbox.mkdir()

@@ -20,6 +20,7 @@ from curator_service.dashboard.browser import PAGE_HEADERS, SESSION, SIGN_IN, Br
 from curator_service.dashboard.rendering import render
 from curator_service.dashboard.sessions import BrowserSession, BrowserSessions, KeptForm, SignInRefused, matches
 from curator_service.dashboard.sign_ins import LIFE, ProviderSignIns
+from curator_service.identity.people import Look
 from curator_service.identity.policy import Action, Objects
 from curator_service.identity.repository import Principal
 from curator_service.identity.service import Caller, PermissionDenied
@@ -43,6 +44,8 @@ DONE = {
     "survey-closed": "Closed. It takes no more reports.",
     "ended": "Ended. Nothing is charged under this permit any more.",
     "registered": "Registered. Analysts may use it once a permit names it.",
+    "named": "Done. It is displayed from now on, beside the name that the ledger has.",
+    "name-erased": "Erased. Entries of the ledger hold as before.",
     "revoked": "Revoked. From the next request on the token lets nobody in.",
 }
 """What a page says after an act: an address can choose among these, and say nothing of its own."""
@@ -100,6 +103,11 @@ class PageContext:
     def may(self, action: Action) -> bool:
         """Tell whether the viewer may take an action on any object: a page hides the others."""
         return self.objects_of(action) is not None
+
+    @cached_property
+    def people(self) -> Look:
+        """How people are displayed on this page."""
+        return self.services.identity.people.look()
 
     def text(self, name: str) -> str:
         """Return a field of the form that was posted, without blanks around it."""

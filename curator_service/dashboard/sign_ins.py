@@ -250,7 +250,7 @@ class ProviderSignIns:
                 f"{WORDS[fault]}"
             )
         try:
-            principal = self.identity.admit(found.principal, found.told_at, found.recognition)
+            principal = self.identity.admit(found.principal, found.told_at, found.recognition, found.stated)
         except IdentityError as error:
             log_fault(TokenFault(Fault.NAME, name))
             raise SignInRefused(WORDS[Fault.NAME]) from error

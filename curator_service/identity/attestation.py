@@ -6,16 +6,21 @@ A row of the tables counts as far as attested entries of the register say the sa
 import hashlib
 import threading
 import time
+from collections import deque
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from curator_service.entries.base import Event
-from curator_service.identity.entries import PrincipalNamed, TokenIssued, TokenRevoked
+from curator_service.identity.entries import PersonNamed, PersonNameErased, PrincipalNamed, TokenIssued, TokenRevoked
 from curator_service.identity.policy import Role
 from curator_service.identity.repository import Principal, Scopes, TokenRecord
 from curator_service.kit.db import Connection
 
+PROVIDER = "provider"
+"""The actor of an entry that an identity provider's statement made."""
+NAMINGS_PER_DAY_MAX = 10
+"""How often somebody may change the own displayed name within 24 hours: each is an entry of the register, for ever."""
 REREAD_S = 60.0
 """How long a process goes on without asking for entries that others wrote, where nothing makes it ask."""
 
@@ -79,6 +84,12 @@ class Known:
         Applications of that provider through which it was seen.
     linked_to : str
         The principal that is the same person and acts in its place; empty for one that acts itself.
+    naming : str
+        The digest of its displayed name and e-mail; empty if it has none.
+    is_stated : bool
+        Whether nobody but its provider has named it.
+    named_at : list of str
+        When it was named, or its name erased, last: so many times as count for a bound.
     """
 
     name: str = ""
@@ -88,6 +99,9 @@ class Known:
     told_at: str = ""
     applications: set[str] = field(default_factory=set)
     linked_to: str = ""
+    naming: str = ""
+    is_stated: bool = True
+    named_at: deque[str] = field(default_factory=lambda: deque(maxlen=NAMINGS_PER_DAY_MAX))
 
 
 class Attestation:
@@ -99,6 +113,7 @@ class Attestation:
         self._read_at = float("-inf")
         self._lock = threading.Lock()
         self._people: dict[str, Known] = {}
+        self._ids: dict[str, str] = {}
         self._holders: dict[str, str] = {}
         self._successors: dict[str, list[str]] = {}
         self._tokens: dict[str, _Issued] = {}
@@ -150,6 +165,15 @@ class Attestation:
         """Return the name that the register gives to somebody; empty if none."""
         return self._people.get(principal_id, _NOBODY).name
 
+    def id_of(self, name: str) -> str:
+        """Return the id of the principal to which the register gives a name; empty if it gives it to none."""
+        return self._ids.get(name, "")
+
+    def ids_of_person(self, principal_id: str) -> list[str]:
+        """Return the principals that are one person with a principal, itself among them."""
+        person = self.person_of(principal_id)
+        return [one for one in self._people if self.person_of(one) == person]
+
     def person_of(self, principal_id: str) -> str:
         """Return the principal that acts for the person of a principal: itself, unless it was linked to another."""
         return self._people.get(principal_id, _NOBODY).linked_to or principal_id
@@ -185,6 +209,11 @@ class Attestation:
         match act:
             case PrincipalNamed():
                 self._learn_principal(act)
+            case PersonNamed() | PersonNameErased() if act.principal in self._people:
+                known = self._people[act.principal]
+                known.naming = act.commitment if isinstance(act, PersonNamed) else ""
+                known.is_stated = known.is_stated and act.actor == PROVIDER
+                known.named_at.append(act.time)
             case TokenIssued():
                 scopes = Scopes.read(",".join(act.scopes))
                 self._tokens[act.token] = _Issued(act.principal, act.commitment, scopes, act.expires_at)
@@ -199,6 +228,7 @@ class Attestation:
         principal, links = act.principal, act.links or []
         known = self._people.setdefault(principal, Known())
         known.name, known.roles = act.name, frozenset(act.roles)
+        self._ids.setdefault(act.name, principal)
         known.issuer, known.told_at, known.claim = act.issuer or "", act.told_at or "", act.claim or ""
         known.applications.update(act.applications or [])
         # Of two that two processes linked at once, the first acts for the person.

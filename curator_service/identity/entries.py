@@ -43,6 +43,25 @@ class PrincipalNamed(Act):
     )
 
 
+class PersonNamed(Act):
+    """A person has another displayed name."""
+
+    kind = "person-name"
+    meaning = "a person has another displayed name or e-mail, of which the register has a digest alone"
+
+    principal: PrincipalId
+    commitment: Annotated[Digest, Field(description="An HMAC-SHA-256 of name and e-mail, by a key kept beside them")]
+
+
+class PersonNameErased(Act):
+    """A person's displayed name was erased."""
+
+    kind = "person-name-erased"
+    meaning = "the displayed name and e-mail of a person, and the key of their digest, were erased"
+
+    principal: PrincipalId
+
+
 class TokenIssued(Act):
     """A token was issued."""
 

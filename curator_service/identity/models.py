@@ -3,13 +3,14 @@
 from sqlalchemy import ForeignKey, String, Text
 from sqlalchemy.orm import Mapped, mapped_column
 
+from curator_service.identity.names import STORED_MAX
 from curator_service.kit.db import Base
 
 
 class PrincipalRow(Base):
     """A principal: a named person or program, and the roles it holds, in their order, with commas between them.
 
-    `issuer` is the identity provider where it signs in, and `shown_name` what that calls it; empty for a local one.
+    `issuer` is the identity provider where it signs in; empty for a local one.
     """
 
     __tablename__ = "principals"
@@ -18,8 +19,21 @@ class PrincipalRow(Base):
     name: Mapped[str] = mapped_column(String(63), unique=True)
     roles: Mapped[str] = mapped_column(String(63))
     created_at: Mapped[str] = mapped_column(String(32))
-    shown_name: Mapped[str] = mapped_column(String(200), default="", server_default="")
     issuer: Mapped[str] = mapped_column(String(255), default="", server_default="")
+
+
+class PersonNameRow(Base):
+    """The displayed name and the e-mail of a person: the only place where these are, so that they can be erased.
+
+    The register has a digest of both under `key`, which is random and goes with them.
+    """
+
+    __tablename__ = "person_names"
+
+    principal_id: Mapped[str] = mapped_column(ForeignKey("principals.id"), primary_key=True)
+    name: Mapped[str] = mapped_column(String(STORED_MAX))
+    email: Mapped[str] = mapped_column(String(STORED_MAX))
+    key: Mapped[str] = mapped_column(String(64))
 
 
 class TokenRow(Base):

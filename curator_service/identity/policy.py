@@ -42,6 +42,8 @@ class Action(StrEnum):
     READ_SPENDING = "read spending"
     READ_SELF = "read what the curator knows of oneself"
     ROTATE = "rotate one's own token"
+    NAME = "set a displayed name"
+    ERASE_NAME = "erase a displayed name"
     READ_PRINCIPALS = "read principals and tokens"
     ISSUE = "create token"
     REVOKE = "revoke token"
@@ -111,6 +113,9 @@ POLICY: dict[Action, dict[Role, Objects]] = {
     Action.READ_SPENDING: {Role.PRIVACY_OFFICER: Objects.ALL, Role.AUDITOR: Objects.ALL},
     Action.READ_SELF: dict.fromkeys(Role, Objects.ALL) | {Role.ANALYST: Objects.GRANTED},
     Action.ROTATE: dict.fromkeys(Role, Objects.ALL) | {Role.ANALYST: Objects.GRANTED},
+    Action.NAME: dict.fromkeys(ASKING, Objects.GRANTED) | {Role.OPERATOR: Objects.ALL},
+    Action.ERASE_NAME: dict.fromkeys(ASKING, Objects.GRANTED)
+    | dict.fromkeys((Role.PRIVACY_OFFICER, Role.OPERATOR), Objects.ALL),
     Action.READ_PRINCIPALS: {
         Role.PRIVACY_OFFICER: Objects.ALL,
         Role.AUDITOR: Objects.ALL,

@@ -1,13 +1,16 @@
 """Queries of identity."""
 
+import hashlib
+import hmac
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import bindparam, func, insert, or_, select, update
+from sqlalchemy import bindparam, delete, func, insert, or_, select, update
 from sqlalchemy.orm import aliased
 
-from curator_service.identity.models import GrantRow, PrincipalRow, TokenRow
+from curator_service.identity.models import GrantRow, PersonNameRow, PrincipalRow, TokenRow
 from curator_service.identity.policy import Role
 from curator_service.kit.db import Connection, InsertIfAbsent, Statement
 
@@ -34,8 +37,8 @@ class Principal:
         What the principal may act with here: of a call, no more than its token has.
     read_only : bool
         Whether it may only look.
-    shown_name, issuer : str
-        What the identity provider calls it, and that provider; empty for a local one.
+    issuer : str
+        The identity provider where it signs in; empty for a local one.
     visas : tuple of Visa
     """
 
@@ -43,9 +46,36 @@ class Principal:
     name: str
     roles: frozenset[Role]
     read_only: bool = field(default=False, compare=False)
-    shown_name: str = field(default="", compare=False)
     issuer: str = field(default="", compare=False)
     visas: tuple[Visa, ...] = field(default=(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PersonName:
+    """A displayed name and an e-mail; empty where there is none."""
+
+    name: str = ""
+    email: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredName:
+    """What is stored of a person's name.
+
+    Attributes
+    ----------
+    said : PersonName
+    key : str
+        Of the digest in the register.
+    """
+
+    said: PersonName
+    key: str
+
+    def commit(self, principal_id: str) -> str:
+        """Return the digest that the register has: nobody finds a name for it, nor checks a guess without the key."""
+        told = json.dumps(["curator-person-name:1", principal_id, self.said.name, self.said.email], default=str)
+        return hmac.new(str(self.key).encode(), told.encode(), hashlib.sha256).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +164,6 @@ _PRINCIPAL = (
     PrincipalRow.id,
     PrincipalRow.name,
     PrincipalRow.roles,
-    PrincipalRow.shown_name,
     PrincipalRow.issuer,
 )
 _TOKENS = select(
@@ -162,8 +191,15 @@ _INSERT_PRINCIPAL = InsertIfAbsent(PrincipalRow)
 _UPDATE_PRINCIPAL = Statement(
     update(PrincipalRow)
     .where(PrincipalRow.id == bindparam("principal"))
-    .values(roles=bindparam("held"), shown_name=bindparam("shown"))
+    .values(roles=bindparam("held"))
 )
+_COLUMNS = ("principal_id", "name", "email", "key")
+_NAMES = select(*(getattr(PersonNameRow, column) for column in _COLUMNS))
+_FIND_NAME = Statement(_NAMES.where(PersonNameRow.principal_id == bindparam("principal")))
+_LIST_NAMES = Statement(_NAMES.order_by(PersonNameRow.principal_id))
+_INSERT_NAME = Statement(insert(PersonNameRow))
+_DELETE_NAME = Statement(delete(PersonNameRow).where(PersonNameRow.principal_id == bindparam("principal")))
+_DELETE_NAMES = Statement(delete(PersonNameRow))
 _INSERT_TOKEN = Statement(insert(TokenRow))
 _REVOKE_TOKEN = Statement(
     update(TokenRow)
@@ -227,7 +263,6 @@ def insert_principal(connection: Connection, principal: Principal, created_at: s
         id=principal.id,
         name=principal.name,
         roles=write_roles(principal.roles),
-        shown_name=principal.shown_name,
         issuer=principal.issuer,
         created_at=created_at,
     )
@@ -235,9 +270,41 @@ def insert_principal(connection: Connection, principal: Principal, created_at: s
 
 
 def update_principal(connection: Connection, principal: Principal) -> None:
-    """Write a principal's roles, and what it is shown as."""
-    asked = {"principal": principal.id, "held": write_roles(principal.roles), "shown": principal.shown_name}
-    _UPDATE_PRINCIPAL.execute(connection, **asked)
+    """Write a principal's roles."""
+    _UPDATE_PRINCIPAL.execute(connection, principal=principal.id, held=write_roles(principal.roles))
+
+
+def find_name(connection: Connection, principal_id: str) -> StoredName | None:
+    """Return what is stored of a person's name, or None."""
+    row = _FIND_NAME.first(connection, principal=principal_id)
+    return None if row is None else StoredName(PersonName(row[1], row[2]), row[3])
+
+
+def list_names(connection: Connection) -> dict[str, StoredName]:
+    """Return what is stored of the names of people, by the ids of their principals."""
+    return {row[0]: StoredName(PersonName(row[1], row[2]), row[3]) for row in _LIST_NAMES.all(connection)}
+
+
+def write_name(connection: Connection, principal_id: str, stored: StoredName) -> None:
+    """Write a person's name in the place of the one before."""
+    delete_name(connection, principal_id)
+    said = stored.said
+    _INSERT_NAME.execute(connection, principal_id=principal_id, name=said.name, email=said.email, key=stored.key)
+
+
+def delete_name(connection: Connection, principal_id: str) -> bool:
+    """Delete a person's name; False if there is none.
+
+    The embedded database overwrites what is deleted, but a page that was split may hold a copy of it. So all other
+    names are written anew, in their order, into new pages.
+    """
+    if _DELETE_NAME.changed(connection, principal=principal_id) == 0:
+        return False
+    if connection.dialect.name == "sqlite":
+        others = [dict(zip(_COLUMNS, row, strict=True)) for row in _LIST_NAMES.all(connection)]
+        _DELETE_NAMES.execute(connection)
+        _INSERT_NAME.execute_each(connection, others)
+    return True
 
 
 def has_permits(connection: Connection, principal_id: str) -> bool:
@@ -285,8 +352,8 @@ def note_use(connection: Connection, token_id: str, moment: str, before: str) ->
 
 
 def _principal(row: tuple[Any, ...]) -> Principal:
-    principal_id, name, roles, shown_name, issuer = row
-    return Principal(principal_id, name, read_roles(roles), shown_name=shown_name, issuer=issuer)
+    principal_id, name, roles, issuer = row
+    return Principal(principal_id, name, read_roles(roles), issuer=issuer)
 
 
 def _record(row: tuple[Any, ...]) -> TokenRecord:

@@ -9,13 +9,15 @@ from http import HTTPStatus
 from typing import Any, ClassVar, Literal, Protocol
 
 from curator_service.identity import repository
-from curator_service.identity.attestation import Acts, ActsUnit, Attestation, Known, commitment
+from curator_service.identity.attestation import PROVIDER, Acts, ActsUnit, Attestation, Known, commitment
 from curator_service.identity.entries import PrincipalNamed, TokenIssued, TokenRevoked
 from curator_service.identity.oidc.code_flow import Transaction
 from curator_service.identity.oidc.faults import WORDS, Explanation, Fault, TokenFault, log_fault
+from curator_service.identity.people import People
 from curator_service.identity.policy import PRIVILEGED, READING, Action, Objects, Role, allowed_objects, roles_for
 from curator_service.identity.repository import (
     BY_SUBJECT,
+    PersonName,
     Principal,
     Recognition,
     Scopes,
@@ -125,6 +127,10 @@ class SignedIn(Protocol):
         """Claim by which the provider tells the person from others."""
 
     @property
+    def stated(self) -> PersonName:
+        """Name and e-mail that the provider states."""
+
+    @property
     def is_anew(self) -> bool:
         """True if the person proved the identity for this very sign-in."""
 
@@ -181,6 +187,8 @@ class IdentityService:
 
     Attributes
     ----------
+    people : People
+        How people are displayed.
     has_approved_for : callable
         Tells of two ids of principals whether the second approved what the first may spend.
     """
@@ -197,6 +205,7 @@ class IdentityService:
         self.database = database
         self.acts = acts
         self.attestation = Attestation(acts)
+        self.people = People(database, acts, self.attestation, now)
         self.now = now
         self.judge = now if judge is None else judge
         self.providers = providers
@@ -276,7 +285,7 @@ class IdentityService:
             return None
         try:
             found = self.providers.sign_in(text)
-            admitted = self.admit(found.principal, found.told_at, found.recognition)
+            admitted = self.admit(found.principal, found.told_at, found.recognition, found.stated)
         except (TokenFault, IdentityError) as error:
             fault = error if isinstance(error, TokenFault) else TokenFault(Fault.NAME, is_signed=True)
             log_fault(fault)
@@ -716,6 +725,23 @@ class IdentityService:
         with self.database.read() as connection:
             return repository.list_principals(connection)
 
+    def get_principal(self, name: str) -> Principal:
+        """Return a principal by name.
+
+        Raises
+        ------
+        IdentityError
+            If there is none, or the register gives the name to somebody else.
+        """
+        principal = None
+        if NAME.fullmatch(name):
+            with self.database.read() as connection:
+                principal = repository.find_principal(connection, name)
+        if principal is None:
+            raise IdentityError(f"there is no principal {name!r}")
+        self._check_name(principal)
+        return principal
+
     def set_roles(self, name: str, *roles: Role, actor: str) -> Principal:
         """Give a principal other roles, at the machine; its tokens act with no more than they were made for.
 
@@ -740,7 +766,13 @@ class IdentityService:
             _record_principal(unit, changed, actor, moment)
         return changed
 
-    def admit(self, principal: Principal, told_at: str, recognition: Recognition = BY_SUBJECT) -> Principal:
+    def admit(
+        self,
+        principal: Principal,
+        told_at: str,
+        recognition: Recognition = BY_SUBJECT,
+        stated: PersonName = PersonName(),
+    ) -> Principal:
         """Write whom an identity provider vouches for, where that is new or has changed; return who may act.
 
         What was said earlier than what is known may only restrict: of several tokens the newest decides, and each is
@@ -755,6 +787,8 @@ class IdentityService:
             Its id is the identity that the provider states.
         told_at : str
             When the provider said so.
+        stated : PersonName
+            How the provider displays the person.
 
         Raises
         ------
@@ -763,6 +797,11 @@ class IdentityService:
         LedgerUnverified
             If somebody new comes under a seal, or somebody who must be linked.
         """
+        admitted = self._admit(principal, told_at, recognition)
+        self.people.state(admitted.id, stated, told_at)
+        return admitted
+
+    def _admit(self, principal: Principal, told_at: str, recognition: Recognition) -> Principal:
         identity = principal.id
         holder, links = self._find_holder(principal, recognition)
         with self.database.read() as connection:
@@ -794,7 +833,7 @@ class IdentityService:
             _record_principal(
                 unit,
                 written,
-                "provider",
+                PROVIDER,
                 timestamp(self.now()),
                 issuer=principal.issuer,
                 told_at=told_at,

@@ -1,12 +1,12 @@
 """Acts of what was asked."""
 
-from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import Field
 
 from curator_service.api.acts import PAGE, Acts, Host
 from curator_service.api.context import RequestContext
+from curator_service.identity.people import Look
 from curator_service.identity.policy import Action
 from curator_service.identity.service import IdentityService
 from curator_service.ledger.response_models import AmountModel
@@ -38,9 +38,9 @@ def list_questions(
     found, following = context.get(QuestionService).list(
         population, said, kind=kind, column=column, before=before, count=limit
     )
-    names = _names(context)
+    people = context.get(IdentityService).people.look()
     return AskedListAnswer.model_construct(
-        questions=[_state(one, names) for one in found], next=None if following is None else str(following)
+        questions=[_state(one, people) for one in found], next=None if following is None else str(following)
     )
 
 
@@ -49,14 +49,11 @@ def get_question(
     context: RequestContext, release_id: Annotated[str, Field(description="A release's id.")]
 ) -> AskedAnswer:
     """Show what was asked by a release, in words and as JSON; its answer is not shown."""
-    return _state(context.get(QuestionService).find(release_id), _names(context))
+    people = context.get(IdentityService).people.look()
+    return _state(context.get(QuestionService).find(release_id), people)
 
 
-def _names(context: RequestContext) -> dict[str, str]:
-    return {one.id: one.name for one in context.get(IdentityService).list_principals()}
-
-
-def _state(question: Question, names: Mapping[str, str]) -> AskedAnswer:
+def _state(question: Question, people: Look) -> AskedAnswer:
     said, amount = question.said, AmountModel.of(question.population.view(question.units))
     return AskedAnswer.model_construct(
         release=question.release_id,
@@ -65,7 +62,7 @@ def _state(question: Question, names: Mapping[str, str]) -> AskedAnswer:
         dataset=str(said.get("dataset", "")),
         kind=str(said.get("release_kind", "")),
         asked_at=said["time"],
-        asked_by=names.get(said["actor"], said["actor"]),
+        asked_by=people.find(said["actor"]).name,
         permit=said.get("permit"),
         project=said.get("project"),
         words=question.words,

@@ -6,7 +6,9 @@ from pydantic import Field
 
 from curator_service.api.acts import PAGE, Acts, After, AtHost, Count, Host, RetryKey
 from curator_service.api.context import RequestContext
-from curator_service.identity.policy import Action, Role
+from curator_service.identity.names import STORED_MAX, NameRefused
+from curator_service.identity.policy import Action, Objects, Role
+from curator_service.identity.repository import Principal
 from curator_service.identity.service import DAYS_MAX, GRACE_S_MAX, IdentityError, IdentityService
 from curator_service.kit.problems import NotFound, RequestInvalid
 from curator_service.kit.wire import Name
@@ -23,6 +25,7 @@ from curator_service.register.response_models import (
 from curator_service.register.service import Register
 
 acts = Acts("identity")
+Whose = Annotated[Name, Field(description="Name of the principal.")]
 TokenId = Annotated[str, Field(description="A token's id, the part between the underscores; `tokens list` shows it.")]
 Grace = Annotated[
     int, Field(ge=0, le=GRACE_S_MAX, description="Seconds for which the old token goes on."), AtHost(int, "--grace")
@@ -35,7 +38,7 @@ Roles = Annotated[
 @acts.route(Action.READ_SELF, "GET /v1/me", "whoami")
 def whoami(context: RequestContext) -> CallerAnswer:
     """Show who you are for the curator, with which roles, and until when."""
-    return CallerAnswer.of_call(context.caller)
+    return CallerAnswer.of_call(context.caller, context.get(IdentityService).people.look().find(context.principal.id))
 
 
 @acts.route(
@@ -74,8 +77,10 @@ def rotate_token_of(context: RequestContext, token_id: TokenId, grace_s: Grace =
 @acts.route(Action.READ_PRINCIPALS, "GET /v1/admin/principals", "principals list", host=Host.OPERATOR)
 def list_principals(context: RequestContext) -> PrincipalsAnswer:
     """List principals and their roles."""
-    found = context.get(IdentityService).list_principals()
-    return PrincipalsAnswer.model_construct(principals=[PrincipalAnswer.of(one) for one in found])
+    identity = context.get(IdentityService)
+    found = identity.list_principals()
+    people = identity.people.look().find_all(one.id for one in found)
+    return PrincipalsAnswer.model_construct(principals=list(map(PrincipalAnswer.of, found, people)))
 
 
 @acts.command("principals appoint")
@@ -83,7 +88,69 @@ def appoint_principal(
     context: RequestContext, name: Annotated[Name, Field(description="Name of the principal.")], roles: Roles
 ) -> PrincipalAnswer:
     """Give a principal these roles, and no others."""
-    return PrincipalAnswer.of(context.get(IdentityService).set_roles(name, *roles, actor=context.principal.id))
+    identity = context.get(IdentityService)
+    appointed = identity.set_roles(name, *roles, actor=context.principal.id)
+    return PrincipalAnswer.of(appointed, identity.people.look().find(appointed.id))
+
+
+@acts.route(
+    Action.NAME,
+    "POST /v1/principals/{name}/display-name",
+    "principals name",
+    host=Host.OPERATOR,
+    example={"display_name": "Ada Lovelace", "email": "ada@hospital.example"},
+)
+def name_person(
+    context: RequestContext,
+    name: Whose,
+    display_name: Annotated[str, Field(max_length=STORED_MAX, description="The name, in any script.")],
+    email: Annotated[str, Field(max_length=STORED_MAX, description="The e-mail address. None if empty.")] = "",
+) -> PrincipalAnswer:
+    """Set the name and the e-mail of a person, which are displayed beside the name here.
+
+    Everybody names themselves, an operator everybody.
+    """
+    people, principal = context.get(IdentityService).people, find_named(context, name)
+    try:
+        people.name(principal.id, display_name, email, actor=context.principal.id)
+    except NameRefused as error:
+        raise RequestInvalid.at(f"/{error.member}", str(error)) from None
+    return PrincipalAnswer.of(principal, people.look().find(principal.id))
+
+
+@acts.route(
+    Action.ERASE_NAME,
+    "POST /v1/principals/{name}/display-name/erase",
+    "principals forget",
+    host=Host.OPERATOR,
+    consequence="The name and the e-mail are deleted, and no provider states them again",
+)
+def erase_name(context: RequestContext, name: Whose) -> PrincipalAnswer:
+    """Erase the displayed name and the e-mail of a person; entries keep the id, and verify as before.
+
+    Everybody erases their own, privacy officers and operators those of everybody.
+    """
+    people, principal = context.get(IdentityService).people, find_named(context, name)
+    people.erase(principal.id, actor=context.principal.id)
+    return PrincipalAnswer.of(principal, people.look().find(principal.id))
+
+
+def find_named(context: RequestContext, name: str) -> Principal:
+    """Return the principal of a name, if the caller may change how it is displayed.
+
+    Raises
+    ------
+    IdentityError
+        At the machine, if there is none.
+    NotFound
+    """
+    if context.objects is Objects.ALL or name == context.principal.name:
+        try:
+            return context.get(IdentityService).get_principal(name)
+        except IdentityError:
+            if context.is_at_host:
+                raise
+    raise NotFound("There is no principal of this name whose displayed name you may change.")
 
 
 @acts.route(Action.READ_PRINCIPALS, "GET /v1/admin/tokens", "tokens list", host=Host.OPERATOR)

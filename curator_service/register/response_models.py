@@ -5,6 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from curator_service.identity.entries import PrincipalId, TokenId
+from curator_service.identity.people import Person
 from curator_service.identity.policy import Role
 from curator_service.identity.repository import Principal, TokenRecord, sort_roles
 from curator_service.identity.response_models import SignInIssuer
@@ -14,6 +15,10 @@ from curator_service.kit.wire import Answer, Moment
 from curator_service.ledger.response_models import Described
 
 _Issuer = Annotated[str | None, Field(description="The identity provider where it signs in; null for a local one")]
+_Shown = Annotated[
+    str, Field(description="The displayed name; `name` where there is none, and `cannot be shown` where it was changed")
+]
+_Email = Annotated[str | None, Field(description="The displayed e-mail; null where there is none")]
 
 
 class PrincipalAnswer(Answer):
@@ -21,17 +26,19 @@ class PrincipalAnswer(Answer):
 
     id: PrincipalId
     name: str
-    shown_name: str
+    shown_name: _Shown
+    email: _Email
     roles: list[Role]
     issuer: _Issuer
 
     @classmethod
-    def of(cls, principal: Principal) -> "PrincipalAnswer":
-        """State a principal."""
+    def of(cls, principal: Principal, person: Person) -> "PrincipalAnswer":
+        """State a principal, and how it is displayed."""
         return cls.model_construct(
             id=principal.id,
             name=principal.name,
-            shown_name=principal.shown_name or principal.name,
+            shown_name=person.shown or principal.name,
+            email=person.email or None,
             roles=sort_roles(principal.roles),
             issuer=principal.issuer or None,
         )
@@ -49,7 +56,8 @@ class CallerAnswer(Answer):
 
     id: PrincipalId
     name: str
-    shown_name: str
+    shown_name: _Shown
+    email: _Email
     roles: list[Role]
     read_only: bool
     authenticated_by: Literal["token", "provider"]
@@ -59,11 +67,11 @@ class CallerAnswer(Answer):
     visas: Annotated[list[str], Field(description="Values of the visas that the identity provider passed on")]
 
     @classmethod
-    def of_call(cls, caller: Caller) -> "CallerAnswer":
-        """State who calls."""
+    def of_call(cls, caller: Caller, person: Person) -> "CallerAnswer":
+        """State who calls, and how that one is displayed."""
         assert caller.method
         return cls.model_construct(
-            **dict(PrincipalAnswer.of(caller.principal)),
+            **dict(PrincipalAnswer.of(caller.principal, person)),
             read_only=caller.principal.read_only,
             authenticated_by=caller.method,
             token=caller.token_id or None,

@@ -1,4 +1,4 @@
-"""Threshold sessions, with their noise, their questions and the keys of their answers; surveys and their reports.
+"""Threshold sessions, with their noise, their questions and the keys of their answers; surveys; names of people.
 
 Revision ID: 0002
 Revises: 0001
@@ -16,7 +16,7 @@ ROLE = "curator_service"
 RIGHTS = {
     "SELECT, INSERT": ("sessions", "session_questions", "survey_reports", "used_invitations"),
     "SELECT, INSERT, UPDATE": ("surveys",),
-    "SELECT, INSERT, DELETE": ("session_noise",),
+    "SELECT, INSERT, DELETE": ("session_noise", "person_names"),
 }
 KEPT = {
     "sessions": ("UPDATE", "DELETE"),
@@ -95,6 +95,18 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("survey", "code", name=op.f("pk_used_invitations")),
         sqlite_with_rowid=False,
     )
+    op.create_table(
+        "person_names",
+        sa.Column("principal_id", sa.String(length=32), nullable=False),
+        sa.Column("name", sa.String(length=320), nullable=False),
+        sa.Column("email", sa.String(length=320), nullable=False),
+        sa.Column("key", sa.String(length=64), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["principal_id"], ["principals.id"], name=op.f("fk_person_names_principal_id_principals")
+        ),
+        sa.PrimaryKeyConstraint("principal_id", name=op.f("pk_person_names")),
+    )
+    op.drop_column("principals", "shown_name")  # no entry had a digest of it; a provider states it again
     op.add_column("idempotency_keys", sa.Column("population", sa.String(length=63), nullable=True))
     op.add_column("idempotency_keys", sa.Column("sequence", sa.BigInteger(), nullable=True))
     if op.get_bind().dialect.name == "sqlite":

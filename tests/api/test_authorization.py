@@ -68,6 +68,7 @@ class Route:
 A = Action
 REPORT = {"question": SMOKING.digest, "token": "0" * 32, "answer": 1}
 ENDED_JOBS = frozenset({"a colleague's"})
+NAMED = {"display_name": "Ada Lovelace", "email": "ada@hospital.example"}
 SESSION = {"positives": 1, "direction": "any", "price": {"epsilon": 0.0001}}
 ROUTES: dict[tuple[str, str], Route] = {
     ("GET", "/v1/datasets"): Route(A.READ_DATASET),
@@ -126,6 +127,8 @@ ROUTES: dict[tuple[str, str], Route] = {
     ),
     ("GET", "/v1/me"): Route(A.READ_SELF),
     ("POST", "/v1/me/token/rotate"): Route(A.ROTATE, sent={"grace_s": -1}, status=422),  # it would be over
+    ("POST", "/v1/principals/{name}/display-name"): Route(A.NAME, "person", NAMED),
+    ("POST", "/v1/principals/{name}/display-name/erase"): Route(A.ERASE_NAME, "person"),
     ("GET", "/v1/admin/populations"): Route(A.READ_POPULATIONS),
     ("POST", "/v1/admin/populations"): Route(A.SET_LIMIT, sent={"name": "town"}, status=422),
     ("POST", "/v1/admin/populations/{population}/limits"): Route(A.SET_LIMIT, "population", LIMIT, 202),
@@ -215,6 +218,10 @@ PAGES: dict[tuple[str, str], Route] = {
         A.ISSUE, "token", {"grace_s": "0"}, 201, {"expired": 422, "revoked": 422}
     ),
     ("POST", "/admin/tokens/{token_id}/revoke"): Route(A.REVOKE, "token", {}, 303),
+    ("GET", "/admin/people"): Route(A.READ_PRINCIPALS),
+    ("GET", "/admin/people/{name}"): Route(A.ERASE_NAME, "person"),
+    ("POST", "/admin/people/{name}/name"): Route(A.NAME, "person", NAMED, 303),
+    ("POST", "/admin/people/{name}/erase"): Route(A.ERASE_NAME, "person", {}, 303),
     ("GET", "/admin/keys"): Route(A.READ_KEYS),
     ("GET", "/admin/acts/permits/grant"): Route(A.ASK_PERMIT),
     ("POST", "/admin/acts/permits/grant"): Route(A.ASK_PERMIT, sent=GRANT | {"dataset": "cohort"}, status=303),
@@ -235,6 +242,7 @@ FORMS = {
     "/admin/acts/permits/revoke",
     "/admin/inbox",
     "/admin/inbox/{file_id}",
+    "/admin/people/{name}",
     "/admin/permits/ask",
     "/admin/permits/{permit_id}/change",
     "/admin/proposals/population",
@@ -494,6 +502,8 @@ PUBLISHED = {
     "end permits; set limits; decide proposals": {A.END_PERMIT, A.SET_LIMIT},
     "read who spent what": {A.READ_SPENDING},
     "read oneself, rotate one's own token": {A.READ_SELF, A.ROTATE},
+    "set a [displayed name](identity.md#displayed-names)": {A.NAME},
+    "erase a displayed name": {A.ERASE_NAME},
     "read principals and tokens": {A.READ_PRINCIPALS},
     "read the [register](identity.md#the-register)": {A.READ_REGISTER},
     "make tokens of analysts and auditors": {A.ISSUE},

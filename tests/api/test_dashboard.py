@@ -404,6 +404,7 @@ class TestForms:
             "session_id": "x",
             "survey": "x",
             "file_id": "x",
+            "name": "olga",
         }
         before = [officers.account(name).sequence for name in ("town", "valley")]
         posted = 0
@@ -634,7 +635,7 @@ class TestNumbers:
         person, address, seen = Person(both, "audra"), "/admin/spending?by=analyst&by=kind", []
         while address:
             page = person.get(address).text
-            seen += re.findall(r'<td><bdi class="said">(\w+)</bdi></td><td><bdi class="said">(\w+)</bdi></td>', page)
+            seen += re.findall(r'<code>(\w+)</code></span></td><td><bdi class="said">(\w+)</bdi></td>', page)
             following = re.search(r'rel="next" href="([^"]+)"', page)
             address = html.unescape(following[1]) if following else ""
         assert seen == [tuple(one.group.values()) for one in every]

@@ -51,13 +51,15 @@ def test_somebody_comes_for_the_first_time(place: World) -> None:
     )
     assert (found["authenticated_by"], found["issuer"], found["token"]) == ("provider", ISSUER, None)
     assert found["expires_at"] == "2026-03-01T12:10:00Z"
-    (act,) = acts(place)[before:]
+    act, naming = acts(place)[before:]
+    assert (naming["kind"], naming["principal"], naming["actor"]) == ("person-name", found["id"], "provider")
+    assert "Ada" not in json.dumps(acts(place))
     assert (act["kind"], act["name"], act["roles"], act["issuer"], act["actor"]) == (
         "principal", "hospital.248289761001", ["analyst"], ISSUER, "provider",
     )  # fmt: skip
     me(api, sign(claims()))
     me(served(place), sign(claims()))
-    assert len(acts(place)) == before + 1
+    assert len(acts(place)) == before + 2
     assert place.curator.ledger.verify(REGISTER).ok
 
 

@@ -13,6 +13,7 @@ from curator_service.dashboard.pages import (
     inbox,
     keys,
     ledger,
+    people,
     permits,
     populations,
     proposals,
@@ -66,6 +67,7 @@ def add_dashboard(router: APIRouter, slices: Iterable[Acts] = ()) -> None:
         datasets.router,
         inbox.router,
         tokens.router,
+        people.router,
         keys.router,
         forms,
         _rest,  # last: it takes what is left

@@ -44,7 +44,7 @@ class Shown:
     about : str
         What it is about, in a few words.
     actor, approved_by : str
-        Names in place of ids.
+        As the entry has them.
     """
 
     sequence: int
@@ -87,20 +87,20 @@ def choose_chain(context: PageContext) -> Response:
 @page(Action.READ_LEDGER)
 def show_chain(context: PageContext, name: str) -> Response:
     """Show entries, the newest first."""
-    population, names = _population(context, name), list_names(context)
+    population = _population(context, name)
     asked = {key: context.browser.query.get(key, "").strip() for key in ("kind", "actor", "permit", "month")}
     before = context.count("before", population.sequence + 1)
     with context.services.database.read() as connection:
         found, following = search.list_entries_that_say(
-            connection, population.name, _said(asked, names), before=before, count=PAGE
+            connection, population.name, _said(context, asked), before=before, count=PAGE
         )
     return context.render(
         "ledger.html",
         population=population,
-        entries=[make_shown(population, entry, payload, names) for entry, payload in found],
+        entries=[make_shown(population, entry, payload) for entry, payload in found],
         asked=asked,
         kinds={name: kind.meaning for name, kind in KINDS.items() if kind.in_populations},
-        names=sorted(names.values()),
+        names=[one.name for one in context.services.identity.list_principals()],
         following=following,
         is_first=before > population.sequence,
     )
@@ -110,7 +110,7 @@ def show_chain(context: PageContext, name: str) -> Response:
 @page(Action.READ_LEDGER)
 def show_entry(context: PageContext, name: str, sequence: str) -> Response:
     """Show one entry."""
-    population, names = _population(context, name), list_names(context)
+    population = _population(context, name)
     absent = NotFound("There is no entry of this sequence.")
     if not (sequence.isascii() and sequence.isdigit() and len(sequence) < 19):
         raise absent
@@ -125,11 +125,10 @@ def show_entry(context: PageContext, name: str, sequence: str) -> Response:
         "entry.html",
         population=population,
         entry=entry,
-        shown=make_shown(population, entry, payload, names),
+        shown=make_shown(population, entry, payload),
         checks=check_entry(context, entry, payload, before),
         question=context.get(QuestionService).find_of_entry(population.name, entry),
         receipt=Receipt(entry.payload_text, entry.entry_hash, entry.signature).text,
-        names=names,
         before=before,
         after=after,
         account={
@@ -139,20 +138,15 @@ def show_entry(context: PageContext, name: str, sequence: str) -> Response:
     )
 
 
-def list_names(context: PageContext) -> dict[str, str]:
-    """Return the names of principals by their ids."""
-    return {principal.id: principal.name for principal in context.services.identity.list_principals()}
-
-
-def make_shown(population: Population, entry: StoredEntry, payload: dict[str, Any], names: dict[str, str]) -> Shown:
+def make_shown(population: Population, entry: StoredEntry, payload: dict[str, Any]) -> Shown:
     """Return what is shown of an entry."""
     kind, actor, approver = payload["kind"], payload["actor"], payload.get("approved_by", "")
     declared = KINDS.get(kind)
     has_amount = declared is not None and declared.amounts is not Units.NONE
     amount = AmountModel.of(population.view(_whole(payload["units"]))) if has_amount else None
     about = next((payload[name] for name in ABOUT if payload.get(name)), "")
-    people = names.get(actor, actor), names.get(approver, approver)
-    return Shown(entry.sequence, payload, UNREADABLE if declared is None else declared.meaning, amount, about, *people)
+    meaning = UNREADABLE if declared is None else declared.meaning
+    return Shown(entry.sequence, payload, meaning, amount, about, actor, approver)
 
 
 def check_entry(
@@ -183,10 +177,10 @@ def _whole(text: Any) -> int:
     return int(text) if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) < 19 else 0
 
 
-def _said(asked: dict[str, str], names: dict[str, str]) -> list[tuple[str, str]]:
+def _said(context: PageContext, asked: dict[str, str]) -> list[tuple[str, str]]:
     """Return what entries must say; an actor is looked for by name, or as the entry has it."""
-    ids = {name: principal_id for principal_id, name in names.items()}
-    said = {"kind": asked["kind"], "actor": ids.get(asked["actor"], asked["actor"]), "permit": asked["permit"]}
+    actor = context.people.named(asked["actor"]).id or asked["actor"]
+    said = {"kind": asked["kind"], "actor": actor, "permit": asked["permit"]}
     if _MONTH.fullmatch(asked["month"]):
         said["time"] = f"{asked['month']}-"
     return [(name, text) for name, text in said.items() if text]

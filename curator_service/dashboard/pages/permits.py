@@ -10,7 +10,7 @@ from curator_service.approvals.repository import Proposal
 from curator_service.approvals.response_models import ProposalAnswer
 from curator_service.approvals.service import ApprovalService
 from curator_service.dashboard.page import PageContext, add_form, list_faults, page
-from curator_service.dashboard.pages.ledger import list_names, make_shown
+from curator_service.dashboard.pages.ledger import make_shown
 from curator_service.dashboard.pages.parts import NOTIONS, moment_of, parts_of, read_price, state_of
 from curator_service.datasets.service import DatasetService
 from curator_service.entries.rules import RULES, describe_rules
@@ -38,14 +38,16 @@ class Event:
 
     Attributes
     ----------
-    time, what, who, said : str
+    time, what, said : str
+    who : tuple of str
+        Actors, as the entry has them.
     address : str
         Of the entry; empty for a proposal.
     """
 
     time: str
     what: str
-    who: str
+    who: tuple[str, ...]
     said: str
     address: str
 
@@ -136,7 +138,8 @@ def _show_form(
     visible = [] if objects is None else context.get(DatasetService).list_visible(context.principal, objects)
     people = []
     if context.may(Action.READ_PRINCIPALS):
-        people = [one.name for one in context.services.identity.list_principals() if Role.ANALYST in one.roles]
+        found = [one.id for one in context.services.identity.list_principals() if Role.ANALYST in one.roles]
+        people = context.people.find_all(found[:200])
     return context.render(
         "permit_form.html",
         200 if problem is None else int(problem.status),
@@ -145,7 +148,7 @@ def _show_form(
         entered=entered,
         notions=NOTIONS,
         datasets=[dataset.name for dataset in visible if not dataset.is_retired][:200],
-        people=people[:200],
+        people=people,
         faults=[] if problem is None else list_faults(problem),
         rules=RULES.values(),
     )
@@ -192,7 +195,7 @@ def _list_proposals(context: PageContext, permit: Permit) -> list[Proposal]:
 
 def _list_events(context: PageContext, permit: Permit, populations: dict[str, Population]) -> list[Event]:
     """Return the events of a permit that the viewer may read, the newest first."""
-    events, names = [], list_names(context)
+    events = []
     if context.may(Action.READ_LEDGER):
         said = [("kind", PERMIT), ("permit", permit.id)]
         for name, population in populations.items():
@@ -201,17 +204,16 @@ def _list_events(context: PageContext, permit: Permit, populations: dict[str, Po
                     connection, name, said, before=population.sequence + 1, count=EVENTS
                 )
             for entry, payload in found:
-                shown = make_shown(population, entry, payload, names)
+                shown = make_shown(population, entry, payload)
                 what = f"version {payload['version']} holds for {name}" if payload["people"] else f"ended for {name}"
-                both = shown.actor if shown.approved_by in {"", shown.actor} else f"{shown.actor}, {shown.approved_by}"
+                both = tuple(dict.fromkeys(one for one in (shown.actor, shown.approved_by) if one))
                 address = f"/admin/populations/{name}/ledger/{entry.sequence}"
                 events.append(Event(payload["time"], what, both, payload["reason"], address))
     for proposal in _list_proposals(context, permit):
         asked = "a change was asked for" if proposal.was else "it was asked for"
-        who = names.get(proposal.proposed_by, proposal.proposed_by)
-        events.append(Event(proposal.proposed_at, asked, who, proposal.reason, ""))
+        events.append(Event(proposal.proposed_at, asked, (proposal.proposed_by,), proposal.reason, ""))
         if proposal.decided_at is not None and proposal.state == "rejected":
-            decider = names.get(proposal.decided_by or "", proposal.decided_by or "")
+            decider = (proposal.decided_by or "",)
             events.append(Event(proposal.decided_at, "the proposal was rejected", decider, proposal.decision, ""))
     # What was granted at once was asked for before.
     return sorted(events, key=lambda event: event.time, reverse=True)

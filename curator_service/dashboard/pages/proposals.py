@@ -14,10 +14,10 @@ from curator_service.approvals.response_models import ProposalAnswer, ProposalDe
 from curator_service.approvals.service import ApprovalService, is_replacement
 from curator_service.approvals.terms import PermitTerms
 from curator_service.dashboard.page import SEEN, PageContext, add_form, go_to, list_faults, page, refuse
-from curator_service.dashboard.pages.ledger import list_names
 from curator_service.dashboard.pages.parts import read_price
 from curator_service.dashboard.pages.stakes import describe_consequence, list_held, list_stakes
 from curator_service.entries.terms import PERMIT
+from curator_service.identity.people import Look
 from curator_service.identity.policy import Action
 from curator_service.kit.problems import NotFound, Problem, RequestInvalid
 from curator_service.ledger.repository import Population
@@ -55,8 +55,6 @@ class Shown:
     digest : str
         What its form says that was seen.
     title : str
-    proposed_by, decided_by : str
-        Names.
     is_own : bool
         Whether whoever looks made it, and so cannot approve it.
     gains : bool
@@ -70,8 +68,6 @@ class Shown:
     proposal: ProposalAnswer
     digest: str
     title: str
-    proposed_by: str
-    decided_by: str
     is_own: bool
     gains: bool
     amounts: list[tuple[str, AmountModel]]
@@ -84,7 +80,7 @@ class Shown:
 @page(Action.READ_PROPOSALS)
 def show_proposals(context: PageContext) -> Response:
     """Show the proposals that wait, or those of another state, by what they are about and who asked."""
-    query, names = context.browser.query, list_names(context)
+    query = context.browser.query
     asked = {name: query.get(name, "").strip() for name in ("q", "state", "about")}
     state = asked["state"] if asked["state"] in STATES else WAITS
     found = [
@@ -92,13 +88,12 @@ def show_proposals(context: PageContext) -> Response:
         for proposal in context.get(ApprovalService).list_proposals()
         if (state == EVERY or (proposal.state in WAITING if state == WAITS else proposal.state == state))
         and (not asked["about"] or proposal.scope == SCOPES.get(asked["about"]))
-        and _matches(asked["q"].lower(), title := _title(proposal, _terms(proposal)), proposal, names)
+        and _matches(asked["q"].lower(), title := _title(proposal, _terms(proposal)), proposal, context.people)
     ]
     start = context.count("start", 0)
     return context.render(
         "proposals.html",
         listed=found[start : start + PAGE],
-        names=names,
         asked=asked | {"state": state},
         states=STATES,
         scopes=list(SCOPES),
@@ -108,12 +103,12 @@ def show_proposals(context: PageContext) -> Response:
     )
 
 
-def _matches(text: str, title: str, proposal: Proposal, names: dict[str, str]) -> bool:
+def _matches(text: str, title: str, proposal: Proposal, people: Look) -> bool:
     said = (
         title,
         proposal.population,
         proposal.id,
-        names.get(proposal.proposed_by, ""),
+        people.find(proposal.proposed_by).label,
         *_terms(proposal).get("people", []),
     )
     return not text or any(text in one.lower() for one in said)
@@ -150,14 +145,14 @@ def _describe_approval(context: PageContext, proposal_id: str) -> tuple[str, lis
     found = approvals.get_proposal(proposal_id, seen=context.text(SEEN))
     proposal = replace(found, state=approvals.describe(found, context.principal).state)
     populations = {one.name: one for one in context.get(LedgerService).list_populations()}
-    shown = _make(context, proposal, list_names(context), populations.get(proposal.population))
+    shown = _make(context, proposal, populations.get(proposal.population))
     amounts = [
         (title, ", ".join(f"{sign} {value}" for sign, name in NOTIONS if (value := getattr(amount, name)) is not None))
         for title, amount in shown.amounts
     ]
     terms = [(one.name, f"{one.before} → {one.after}" if one.before else one.after) for one in shown.changes]
     return f"Approve: {shown.title}", [
-        ("proposed by", shown.proposed_by),
+        ("proposed by", context.people.find(proposal.proposed_by).name),
         ("because", proposal.reason),
         *amounts,
         *terms,
@@ -306,7 +301,7 @@ def _render(
     return context.render(
         "proposal.html",
         200 if problem is None else int(problem.status),
-        shown=_make(context, decided, list_names(context), populations.get(proposal.population)),
+        shown=_make(context, decided, populations.get(proposal.population)),
         detail=detail,
         entered=context.entered,
         faults=[] if problem is None else list_faults(problem),
@@ -314,7 +309,7 @@ def _render(
     )
 
 
-def _make(context: PageContext, proposal: Proposal, names: dict[str, str], population: Population | None) -> Shown:
+def _make(context: PageContext, proposal: Proposal, population: Population | None) -> Shown:
     amounts = []
     if proposal.scope == ACCOUNT and population is not None:
         stated = {"from": proposal.was, "to": proposal.limit, "spent and held": population.posted + population.pending}
@@ -324,8 +319,6 @@ def _make(context: PageContext, proposal: Proposal, names: dict[str, str], popul
         ProposalAnswer.of(proposal),
         proposal.digest,
         _title(proposal, terms),
-        names.get(proposal.proposed_by, proposal.proposed_by),
-        names.get(proposal.decided_by or "", proposal.decided_by or ""),
         proposal.proposed_by == context.principal.id,
         context.principal.name in terms.get("people", []),
         amounts,

@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from curator_service.dashboard.page import PageContext, page
-from curator_service.dashboard.pages.ledger import check_entry, list_names
+from curator_service.dashboard.pages.ledger import check_entry
 from curator_service.dashboard.pages.stakes import guess_by
 from curator_service.dashboard.rendering import write_brief
 from curator_service.datasets.service import DatasetService
@@ -31,7 +31,7 @@ _MONTH = re.compile(r"\d{4}-\d{2}")
 @page(Action.READ_LEDGER)
 def show_releases(context: PageContext) -> Response:
     """Show what was asked, the newest first: of one population, or of all that were charged in a month."""
-    names, questions = list_names(context), context.get(QuestionService)
+    questions = context.get(QuestionService)
     asked = {name: context.browser.query.get(name, "").strip() for name in FIELDS}
     accounts = {one.name for one in context.get(LedgerService).list_populations()}
     homes = {one.name: one.population for one in context.get(DatasetService).list_all()}
@@ -39,8 +39,8 @@ def show_releases(context: PageContext) -> Response:
     months = questions.list_months()
     if not population and not _MONTH.fullmatch(asked["month"]):
         asked["month"] = months[0] if months else ""
-    ids = {name: principal_id for principal_id, name in names.items()}
-    wanted = {"actor": ids.get(asked["who"], asked["who"]), "permit": asked["permit"], "dataset": asked["dataset"]}
+    actor = context.people.named(asked["who"]).id or asked["who"]
+    wanted = {"actor": actor, "permit": asked["permit"], "dataset": asked["dataset"]}
     if _MONTH.fullmatch(asked["month"]):
         wanted["time"] = f"{asked['month']}-"
     chosen = [population] if population else questions.list_populations(asked["month"])
@@ -58,10 +58,10 @@ def show_releases(context: PageContext) -> Response:
     found.sort(key=lambda one: str(one.said["time"]), reverse=True)
     return context.render(
         "releases.html",
-        questions=[_show(one, names) for one in found[: 2 * PAGE]],
+        questions=[_show(one) for one in found[: 2 * PAGE]],
         asked=asked,
         kinds=context.get(KindRegistry).names,
-        names=sorted(names.values()),
+        names=[one.name for one in context.services.identity.list_principals()],
         datasets=sorted(homes),
         hidden=max(len(chosen) - POPULATIONS, 0),
         following=following if population else None,
@@ -73,7 +73,7 @@ def show_releases(context: PageContext) -> Response:
 @page(Action.READ_LEDGER)
 def show_release(context: PageContext, release_id: str) -> Response:
     """Show what was asked by one release, what it costs and tells, and whether its entry holds."""
-    question, names = context.get(QuestionService).find(release_id), list_names(context)
+    question = context.get(QuestionService).find(release_id)
     account = question.population
     with context.services.database.snapshot() as connection:
         before = search.find_entry_before(connection, account.name, question.entry.sequence)
@@ -82,7 +82,7 @@ def show_release(context: PageContext, release_id: str) -> Response:
         )
     return context.render(
         "release.html",
-        question=_show(question, names),
+        question=_show(question),
         population=account,
         columns=_list_columns(question),
         noise=_list_noise(context, question),
@@ -91,7 +91,7 @@ def show_release(context: PageContext, release_id: str) -> Response:
         guess=guess_by(account, question.units),
         protected=PROTECTED[account.adjacency],
         checks=check_entry(context, question.entry, question.said, before),
-        cut=[(payload, names.get(payload["actor"], payload["actor"])) for _, payload in cut],
+        cut=[payload for _, payload in cut],
     )
 
 
@@ -103,14 +103,13 @@ def download_evidence(context: PageContext, release_id: str) -> Response:
     return answer
 
 
-def _show(question: Question, names: dict[str, str]) -> dict[str, Any]:
+def _show(question: Question) -> dict[str, Any]:
     said = dict.fromkeys(("permit", "project", "source", "dataset"), "") | question.said
     return {
         "id": question.release_id,
         "population": question.population.name,
         "sequence": question.entry.sequence,
         "said": said,
-        "actor": names.get(said["actor"], said["actor"]),
         "words": question.words[:1].upper() + question.words[1:],
         "formula": question.formula,
         "is_shown": question.request is not None,

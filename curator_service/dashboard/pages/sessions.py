@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from fastapi import APIRouter, Response
 
 from curator_service.dashboard.page import PageContext, add_form, list_faults, page
-from curator_service.dashboard.pages.ledger import list_names
 from curator_service.dashboard.pages.parts import moment_of, state_of
 from curator_service.datasets.repository import find_dataset_by_id
 from curator_service.identity.policy import Action, Objects
@@ -117,7 +116,7 @@ def _find_end(context: PageContext, session: Session, shown: SessionHistory) -> 
             for said in said_of
         )
     for entry, said in closed:
-        who = list_names(context).get(said["actor"], said["actor"]) if context.may(Action.READ_PRINCIPALS) else ""
+        who = context.people.find(said["actor"]).label if context.may(Action.READ_PRINCIPALS) else ""
         return End(f"it was closed by {who}" if who else "it was closed", said["time"], entry.sequence)
     later = [(entry, said) for entry, said in cuts if entry.sequence > session.sequence]
     if later:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from curator_service.identity.names import EMAIL_MAX, NAME_MAX, make_plain
 from curator_service.identity.oidc.code_flow import CodeFlow, Transaction, is_between
 from curator_service.identity.oidc.faults import Explanation, Fault, TokenFault
 from curator_service.identity.oidc.fetching import Fetch, ProviderUnreachable, fetch, log
@@ -17,10 +18,10 @@ from curator_service.identity.oidc.keys import KeySet
 from curator_service.identity.oidc.passports import VisaReader
 from curator_service.identity.oidc.verification import check_form, read_claims, read_issuer, verify
 from curator_service.identity.policy import Role
-from curator_service.identity.repository import Principal, Recognition, Visa
+from curator_service.identity.repository import PersonName, Principal, Recognition, Visa
 from curator_service.identity.response_models import SignInIssuer
 from curator_service.kit.clock import Clock, timestamp
-from curator_service.kit.names import NAME, make_visible
+from curator_service.kit.names import NAME
 from curator_service.settings import IdentityProvider, VisaIssuer
 
 KEPT_MAX = 4096
@@ -45,6 +46,8 @@ class SignIn:
     ends : float
         The same, in seconds since 1970, with what clocks may differ.
     recognition : Recognition
+    stated : PersonName
+        How the provider displays the person.
     is_anew : bool
         Whether the person is known to have proved who that is for this very sign-in, and not for an earlier one.
     fault : Fault or None
@@ -56,6 +59,7 @@ class SignIn:
     expires_at: str
     ends: float
     recognition: Recognition
+    stated: PersonName
     is_anew: bool = False
     fault: Fault | None = None
 
@@ -139,7 +143,8 @@ class IdentityProviders:
         is_anew = is_between(claims.get("auth_time"), began, now, provider.clock_skew_s)
         recognition = _recognise(provider, claims, f"browser:{flow.client.client_id}")
         fault = None if principal.roles else find_fault_of_groups(provider, claims)
-        return SignIn(principal, _moment(made), _moment(ends), ends, recognition, is_anew, fault)
+        stated = _read_name(provider, claims)
+        return SignIn(principal, _moment(made), _moment(ends), ends, recognition, stated, is_anew, fault)
 
     def find_fault(self, name: str) -> str:
         """Say why nobody can sign in at a provider with a browser; empty where it can be tried."""
@@ -227,7 +232,8 @@ class IdentityProviders:
         principal = replace(principal, visas=self._read_visas(provider, claims, text, now))
         ends, client = float(claims["exp"]), _read_client(claims)
         recognition = _recognise(provider, claims, f"token:{client}" if client else "")
-        return SignIn(principal, _moment(claims["iat"]), _moment(ends), ends + provider.clock_skew_s, recognition)
+        told_at, ends_at, late = _moment(claims["iat"]), _moment(ends), ends + provider.clock_skew_s
+        return SignIn(principal, told_at, ends_at, late, recognition, _read_name(provider, claims))
 
     def _read_visas(
         self, provider: IdentityProvider, claims: dict[str, Any], text: str, now: datetime
@@ -293,7 +299,6 @@ def _read_principal(provider: IdentityProvider, claims: dict[str, Any]) -> Princ
         identity,
         principal_name(provider.name, subject[0], identity),
         read_roles(provider, claims),
-        shown_name=_shown_name(claims.get(provider.shown_name_claim)),
         issuer=provider.issuer,
     )
 
@@ -336,10 +341,17 @@ def principal_name(provider: str, subject: str, identity: str) -> str:
     return name if NAME.fullmatch(name) else f"{provider}-{identity[4:]}"
 
 
-def _shown_name(said: object) -> str:
-    """Return what a provider calls somebody, as text that a page and a terminal show as it is."""
-    text = make_visible(said)[:200] if isinstance(said, str) else ""
-    return re.sub(r"\s+", " ", text).strip()
+def _read_name(provider: IdentityProvider, claims: dict[str, Any]) -> PersonName:
+    """Return how a provider displays somebody, with escapes for what a name may not have.
+
+    An e-mail that the provider calls unverified is what its user typed in: it may be somebody else's.
+    """
+    name, email = claims.get(provider.shown_name_claim), claims.get(provider.email_claim)
+    is_own = claims.get("email_verified") is not False
+    return PersonName(
+        make_plain(name, NAME_MAX) if isinstance(name, str) else "",
+        make_plain(email, EMAIL_MAX) if isinstance(email, str) and is_own else "",
+    )
 
 
 def _moment(seconds: float) -> str:

@@ -64,7 +64,13 @@ BELIEFS = (
     ),
     _of("seal", Belief.HINT, "id reason sealed_at", "the database refuses to lift it; a doubt is found again"),
     _of("principals", Belief.FOLDED, "id name roles issuer", "the register names them; roles may only be fewer"),
-    _of("principals", Belief.HINT, "created_at shown_name", "shown"),
+    _of("principals", Belief.HINT, "created_at", "shown"),
+    _of(
+        "person_names",
+        Belief.BOUND,
+        "principal_id name email key",
+        "displayed only as the register's digest has them; they give nobody a right",
+    ),
     _of(
         "tokens",
         Belief.FOLDED,

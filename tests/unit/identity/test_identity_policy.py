@@ -49,7 +49,7 @@ def test_whoever_only_looks_moves_no_amount_and_decides_nothing() -> None:
     """`READING` is what a token may do that was made to look: nothing that spends, asks, decides or makes others."""
     acting = {Action.REQUEST_RELEASE, Action.RESERVE, Action.END_RESERVATION, Action.SET_LIMIT, Action.ASK_PERMIT}
     acting |= {Action.WITHDRAW, Action.DISCUSS, Action.END_PERMIT, Action.ISSUE, Action.REVOKE, Action.COLLECT}
-    acting |= {Action.REGISTER}
+    acting |= {Action.REGISTER, Action.NAME, Action.ERASE_NAME}
     assert set(Action) - READING - PUBLIC == acting
 
 

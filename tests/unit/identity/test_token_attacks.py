@@ -21,6 +21,7 @@ from curator_service.identity.oidc.faults import Fault, TokenFault
 from curator_service.identity.oidc.providers import IdentityProviders, identity_of, principal_name
 from curator_service.identity.oidc.verification import verify
 from curator_service.identity.policy import Role
+from curator_service.identity.repository import PersonName
 from curator_service.kit.problems import Unavailable
 from curator_service.settings import Settings, VisaIssuer
 
@@ -53,7 +54,7 @@ def test_a_token_that_holds_tells_who_and_with_which_roles(key: str) -> None:
     assert found is not None
     assert found.principal.roles == {Role.ANALYST}
     assert found.principal.name == "hospital.248289761001"
-    assert found.principal.shown_name == "Ada Lovelace"
+    assert found.stated.name == "Ada Lovelace"
     assert found.principal.issuer == ISSUER
     assert (found.told_at, found.expires_at) == ("2026-03-01T11:59:50Z", "2026-03-01T12:10:00Z")
 
@@ -334,9 +335,27 @@ def test_names_of_two_people_differ_and_a_subject_is_not_taken_for_another_s_dig
 def test_a_shown_name_obeys_no_terminal() -> None:
     found = providers(Documents()).sign_in(sign(claims(name="Ada\x1b[31m\u202e\n<b>" + "x" * 500)))
     assert found is not None
-    shown = found.principal.shown_name
+    shown = found.stated.name
+    assert shown.startswith("Ada\\u001b[31m\\u202e <b>xxx")
     assert len(shown) <= 200
-    assert not set(shown) & {"\x1b", "\u202e", "\n"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, PersonName("Ada Lovelace")),
+        ({"email": "ada@hospital.example"}, PersonName("Ada Lovelace", "ada@hospital.example")),
+        ({"email": "ada@hospital.example", "email_verified": True}, PersonName("Ada Lovelace", "ada@hospital.example")),
+        ({"email": "grace@hospital.example", "email_verified": False}, PersonName("Ada Lovelace")),
+        ({"email": "\u0430da@hospital.example"}, PersonName("Ada Lovelace", "\\u0430da@hospital.example")),
+        ({"name": "\u0410da Lovelace"}, PersonName("\\u0410da Lovelace")),
+        ({"name": ["Ada"], "email": 7}, PersonName()),
+        ({"name": None}, PersonName()),
+    ],
+)
+def test_a_provider_states_a_name_and_an_e_mail(changes: dict[str, Any], expected: PersonName) -> None:
+    found = providers(Documents()).sign_in(sign(claims(**changes)))
+    assert found.stated == expected
 
 
 # --- Visas
@@ -454,7 +473,7 @@ def test_settings_of_a_browser_s_client_that_cannot_be_are_refused(changed: dict
 
 @pytest.mark.parametrize(
     "url",
-    ["http://curator.example", "https://curator.example/x", "https://a@curator.example", "https://curator.example?x",
+    ["http://curator.example", "https://curator.example/x y", "https://a@curator.example", "https://curator.example?x",
      "https://curator.example#x", "curator.example", "https://", "http://localhost.evil.example", "//curator.example"],
 )  # fmt: skip
 def test_a_public_address_is_an_origin_of_https(url: str) -> None:
