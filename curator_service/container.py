@@ -236,7 +236,7 @@ def make_curator(
             now=now,
         ),
         questions=QuestionService(database, ledger, kinds),
-        evidence=EvidenceService(database, ledger, releases, datasets, kinds),
+        evidence=EvidenceService(database, ledger, releases, datasets, kinds, identity.people),
         surveys=SurveyService(
             database,
             register,

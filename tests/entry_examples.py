@@ -10,7 +10,7 @@ from curator_service.entries.recovery import Reconcile
 from curator_service.entries.rows import Confirmation, Dataset, Refusal
 from curator_service.entries.sessions import AnswerQuestion, CloseSession, OpenSession
 from curator_service.entries.terms import Key, Limit, Open, Permit
-from curator_service.identity.entries import PrincipalNamed, TokenIssued, TokenRevoked
+from curator_service.identity.entries import PersonNamed, PersonNameErased, PrincipalNamed, TokenIssued, TokenRevoked
 from curator_service.identity.policy import Role
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.samplers import Distribution
@@ -86,6 +86,8 @@ _EXAMPLES: list[Event] = [
         commitment=DIGEST,
     ),
     TokenRevoked(**BY, token="0" * 16, holder="ada"),
+    PersonNamed(**BY, principal=PRINCIPAL, commitment=DIGEST),
+    PersonNameErased(**BY, principal=PRINCIPAL),
     Proposed(**BY, proposal=PROPOSAL, about="rows", of_population="town", reason="so"),
     Discussed(**BY, proposal=PROPOSAL, message="msg_" + "0" * 24, asked_by=PRINCIPAL, text="why?"),
     ProposalRejected(**BY, **CLOSED),

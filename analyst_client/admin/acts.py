@@ -277,9 +277,45 @@ class Acts(Sender):
             )
         )
 
+    def erase_name(self, name: Named) -> Person:
+        """Erase the displayed name and the e-mail of a person; entries keep the id, and verify as before.
+
+        Parameters
+        ----------
+        name : Named
+            Name of the principal.
+
+        Returns
+        -------
+        Person
+            A principal and its roles.
+        """
+        return Person.read(self._post(f"/v1/principals/{segment(name)}/display-name/erase", {}))
+
     def list_principals(self) -> Listing[Person]:
         """List principals and their roles."""
         return self._list("Principals", "/v1/admin/principals", "principals", Person.read)
+
+    def name_person(self, name: Named, display_name: str, *, email: str = "") -> Person:
+        """Set the name and the e-mail of a person, which are displayed beside the name here.
+
+        Parameters
+        ----------
+        name : Named
+            Name of the principal.
+        display_name : str
+            The name, in any script.
+        email : str
+            The e-mail address. None if empty.
+
+        Returns
+        -------
+        Person
+            A principal and its roles.
+        """
+        return Person.read(
+            self._post(f"/v1/principals/{segment(name)}/display-name", {"display_name": display_name, "email": email})
+        )
 
     def answer_about_proposal(self, proposal_id: Named, text: str, *, idempotency_key: str | None = None) -> Proposal:
         """Answer what was asked about a proposal of your own that waits, or add something to it.
@@ -569,7 +605,11 @@ COMMANDS: Mapping[str, Command] = {
     "permits show": Command("get_permit", ("permit_id",)),
     "populations list": Command("list_populations", ()),
     "populations propose": Command("propose_population", ("name",), options={"delta": "--view-delta"}),
+    "principals forget": Command(
+        "erase_name", ("name",), consequence="The name and the e-mail are deleted, and no provider states them again"
+    ),
     "principals list": Command("list_principals", ()),
+    "principals name": Command("name_person", ("name",)),
     "proposals answer": Command("answer_about_proposal", ("proposal_id",)),
     "proposals approve": Command(
         "approve_proposal", ("proposal_id",), consequence="An approved proposal holds at once, and the ledger names you"

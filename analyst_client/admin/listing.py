@@ -124,6 +124,7 @@ def _of_person(item: Person) -> dict[str, Inline]:
     return {
         "name": untrusted(item.name),
         "shown as": untrusted(item.shown_name),
+        "e-mail": untrusted(item.email or ""),
         "roles": ", ".join(item.roles),
         "signs in at": untrusted(item.issuer or "the curator"),
     }

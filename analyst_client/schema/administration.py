@@ -167,10 +167,14 @@ class Person(Readable):
 
     Attributes
     ----------
-    id, name, shown_name : str
+    id, name : str
+        Id and name that chain and policy use.
+    shown_name : str
+        Name that pages and tables display beside that; the same where nobody set one.
     roles : tuple of str
     issuer : str or None
         The identity provider where they sign in; None for tokens of the curator's own.
+    email : str or None
     """
 
     id: str
@@ -178,6 +182,7 @@ class Person(Readable):
     shown_name: str
     roles: tuple[str, ...]
     issuer: str | None
+    email: str | None = None
 
 
 @dataclass(frozen=True)

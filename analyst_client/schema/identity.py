@@ -20,6 +20,7 @@ class Identity(Displayable, Readable):
     name : str
         Name in permits and in the ledger.
     shown_name : str
+        Name that pages and tables display beside it; the same where nobody set one.
     roles : tuple of str
         Roles of this call: those of its holder that the token has.
     read_only : bool
@@ -34,6 +35,8 @@ class Identity(Displayable, Readable):
         End of the token, or of the sign-in.
     visas : tuple of str
         Values of the visas that the provider passed on.
+    email : str or None
+        Address that pages display beside it.
 
     Examples
     --------
@@ -53,6 +56,7 @@ class Identity(Displayable, Readable):
     issuer: str | None
     expires_at: str
     visas: tuple[str, ...]
+    email: str | None = None
 
     def __repr__(self) -> str:
         """Show the name, the roles and the end of the token."""
@@ -76,6 +80,7 @@ class Identity(Displayable, Readable):
         stated: list[tuple[Inline, Inline]] = [
             ("name", untrusted(self.name)),
             ("shown as", untrusted(self.shown_name)),
+            *([("e-mail", untrusted(self.email))] if self.email else []),
             ("roles", join(", ".join(self.roles), " (only looks)" if self.read_only else "")),
             ("token" if self.token else "signed in at", known),
             ("until", until),

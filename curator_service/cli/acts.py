@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Callable, Iterable
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -63,7 +62,7 @@ def make_command(act: Act) -> Callable[..., None]:
                 act.check(**read)
         with open_curator(to_write=writes, creates=act.makes) as curator:
             answer = act(_enter(curator, act, token), **read)
-            show(act, read, answer, partial(_list_names, curator), as_json=as_json)
+            show(act, read, answer, curator.identity.people.look, as_json=as_json)
 
     options = [one for parameter in act.parameters for one in _options(act, parameter)]
     if act.host is Host.HOLDER:
@@ -74,10 +73,6 @@ def make_command(act: Act) -> Callable[..., None]:
     command.__annotations__ = {one.name: one.annotation for one in options}
     command.__name__, command.__doc__ = act.name, act.do.__doc__
     return command
-
-
-def _list_names(curator: Curator) -> dict[str, str]:
-    return {one.id: one.name for one in curator.identity.list_principals()}
 
 
 def _enter(curator: Curator, act: Act, token: str | None) -> RequestContext:

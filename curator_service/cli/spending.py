@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from curator_service.cli.common import emit, open_curator, write_document
+from curator_service.cli.common import emit, escape, open_curator, write_document
 from curator_service.ledger.schemas import SPENT_NOTE
 from curator_service.permits.response_models import SpentAnswer
 from curator_service.permits.spending import By, list_spent, write_csv
@@ -31,7 +31,7 @@ def spending(
     """Show charges by analyst, project, dataset, kind and month."""
     groups = list(By) if not by else list(dict.fromkeys(by))
     with open_curator() as curator:
-        found = list_spent(curator.database, groups, population)
+        found, people = list_spent(curator.database, groups, population), curator.identity.people.look()
     answers = [SpentAnswer.of(spent) for spent in found]
     if form is Format.CSV:
         write_document(write_csv(found, groups))
@@ -44,5 +44,6 @@ def spending(
         amount = spent.population.view(spent.units)
         numbers = (amount.mu, amount.epsilon, amount.delta)
         shown = ("–" if number is None else f"{number:.6g}" for number in numbers)
-        table.add_row(spent.population.name, *(spent.group[one] for one in groups), f"{spent.charges:,}", *shown)
+        grouped = (people.named(spent.group[one]).label if one is By.ANALYST else spent.group[one] for one in groups)
+        table.add_row(spent.population.name, *map(escape, grouped), f"{spent.charges:,}", *shown)
     emit(answers, as_json=as_json or form is Format.JSON, table=table)

@@ -12,6 +12,7 @@ from curator_service.api.acts import Act
 from curator_service.approvals.repository import ACCOUNT, ROWS
 from curator_service.approvals.response_models import ProposalAnswer
 from curator_service.cli.common import emit, err, escape, out
+from curator_service.identity.people import Look
 from curator_service.ledger.response_models import AccountModel, SealAnswer
 from curator_service.ledger.schemas import SPENT_NOTE
 from curator_service.permits.response_models import EndedPermitAnswer
@@ -19,26 +20,25 @@ from curator_service.privacy.accountant import ACCOUNTANTS
 from curator_service.privacy.conversions import UNITS_PER_ONE
 from curator_service.register.response_models import NewTokenAnswer
 
-Names = Mapping[str, str]
-Columns = Mapping[str, Callable[[Any, Names], object]]
-"""The cells of a row by their heads, of a thing that is listed and names of principals by their ids."""
+Columns = Mapping[str, Callable[[Any, Look], object]]
+"""The cells of a row by their heads, of a thing that is listed and of people as they are displayed."""
 _RIGHT = {"limit", "spent", "share", "limit ε", "spent ε", "fits ε", "delta", "amount", "ε"}
 
 
-def show(act: Act, given: Mapping[str, Any], answer: Any, names: Callable[[], Names], *, as_json: bool) -> None:
+def show(act: Act, given: Mapping[str, Any], answer: Any, look: Callable[[], Look], *, as_json: bool) -> None:
     """Print the answer of an act, for a program or for a person; a curator that is sealed ends the command with 1."""
     content = answer if isinstance(answer, Mapping) else answer.__dict__
     items = act.answer.items if act.answer is not None else answer.items
     if as_json:
         emit(content[items] if items else answer, as_json=True, table="")
     elif items:
-        out.print(_list(act.words, content[items], names()))
+        out.print(_list(act.words, content[items], look()))
     elif "accountant" in content:
         account = AccountModel.model_construct(**content)
-        out.print(_list("populations list", [account], {}))
+        out.print(_list("populations list", [account], look()))
         if "entries" in content:
             viewed = [one | {"viewed": _view(int(one["units"]), account)} for one in content["entries"]]
-            out.print(_list(act.words, viewed, names(), _name_ledger(account)))
+            out.print(_list(act.words, viewed, look(), _name_ledger(account)))
     elif isinstance(answer, SealAnswer):
         out.print(
             f"[red]sealed[/red]: {escape(answer.reason)}"
@@ -47,7 +47,7 @@ def show(act: Act, given: Mapping[str, Any], answer: Any, names: Callable[[], Na
             soft_wrap=True,
         )
     elif type(answer) is ProposalAnswer:
-        out.print(_list("proposals list", [answer], {}, act.words))
+        out.print(_list("proposals list", [answer], look(), act.words))
     elif isinstance(answer, NewTokenAnswer):
         roles = ", ".join(answer.roles) + (", only to look" if answer.read_only else "")
         err.print(f"token {answer.id} of {answer.name} ({roles}), valid until {answer.expires_at}; it is shown once:")
@@ -66,7 +66,7 @@ def show(act: Act, given: Mapping[str, Any], answer: Any, names: Callable[[], Na
         raise typer.Exit(1)
 
 
-def _list(words: str, found: Iterable[Any], names: Names, title: str = "") -> Table:
+def _list(words: str, found: Iterable[Any], people: Look, title: str = "") -> Table:
     """Return a table with a line for each thing."""
     table = Table(
         title=title or TITLES.get(words, words), caption=_caption(found) if words == "populations list" else None
@@ -74,7 +74,7 @@ def _list(words: str, found: Iterable[Any], names: Names, title: str = "") -> Ta
     for head in COLUMNS[words]:
         table.add_column(head, no_wrap=head in {"id", *_RIGHT}, justify="right" if head in _RIGHT else "left")
     for one in found:
-        table.add_row(*(_write(cell(one, names)) for cell in COLUMNS[words].values()))
+        table.add_row(*(_write(cell(one, people)) for cell in COLUMNS[words].values()))
     return table
 
 
@@ -145,28 +145,32 @@ def _spent(one: AccountModel) -> int:
     return int(one.posted.units) + int(one.pending.units)
 
 
-def _member(name: str) -> Callable[[Any, Names], object]:
+def _member(name: str) -> Callable[[Any, Look], object]:
     return lambda one, _: one.get(name) if isinstance(one, Mapping) else getattr(one, name)
 
 
-def _day(name: str) -> Callable[[Any, Names], object]:
+def _who(name: str) -> Callable[[Any, Look], object]:
+    return lambda one, people: people.find(one[name]).label
+
+
+def _day(name: str) -> Callable[[Any, Look], object]:
     return lambda one, _: (getattr(one, name) or "")[:10]
 
 
-def _minute(one: Mapping[str, Any], _: Names) -> str:
+def _minute(one: Mapping[str, Any], _: Look) -> str:
     return one["time"][2:16].replace("T", " ")  # type: ignore[no-any-return]
 
 
-def _what(one: Any, _: Names) -> str:
+def _what(one: Any, _: Look) -> str:
     return {ACCOUNT: "the limit", ROWS: "rows of other people"}.get(one.scope, f"{one.scope} {one.label}")
 
 
-def _may(one: Any, _: Names) -> str:
+def _may(one: Any, _: Look) -> str:
     return ", ".join(one.roles) + (", only to look" if one.read_only else "")
 
 
-def _limit(name: str) -> Callable[[Any, Names], object]:
-    def cell(one: Any, _: Names) -> str:
+def _limit(name: str) -> Callable[[Any, Look], object]:
+    def cell(one: Any, _: Look) -> str:
         units = getattr(one, name)
         said = "none" if units is None else f"{int(units) / UNITS_PER_ONE:.6g}"
         return said if one.scope in {ACCOUNT, "analyst", "project"} else ""
@@ -175,6 +179,8 @@ def _limit(name: str) -> Callable[[Any, Names], object]:
 
 
 SAID = {
+    "principals name": "{name} is displayed as {shown_name} from now on",
+    "principals forget": "erased the displayed name and the e-mail of {name}",
     "permits grant": "{analyst} may use {dataset}: {id}",
     "permits revoke": "took {dataset} back from {analyst}: {id}",
     "permits end": "ended {id}",
@@ -209,7 +215,7 @@ COLUMNS: Mapping[str, Columns] = {
     "permits list": {
         "id": _member("id"),
         "project": _member("project"),
-        "people": _member("people"),
+        "people": lambda one, people: [people.named(name).label for name in one.people],
         "datasets": _member("datasets"),
         "until": lambda one, _: f"ended {one.ended_at}" if one.ended_at else one.expires_at or "no end",
     },
@@ -217,11 +223,12 @@ COLUMNS: Mapping[str, Columns] = {
         "name": _member("name"),
         "roles": _member("roles"),
         "shown as": _member("shown_name"),
+        "e-mail": _member("email"),
         "signs in at": lambda one, _: one.issuer or "the curator",
     },
     "tokens list": {
         "id": _member("id"),
-        "name": _member("name"),
+        "name": lambda one, people: people.named(one.name).label,
         "may act as": _may,
         "created": _day("created_at"),
         "used": _day("last_used_at"),
@@ -232,7 +239,7 @@ COLUMNS: Mapping[str, Columns] = {
         "#": _member("sequence"),
         "UTC": _minute,
         "kind": _member("kind"),
-        "who": lambda one, names: names.get(one["actor"], one["actor"]),
+        "who": _who("actor"),
         "what": lambda one, _: one.get("dataset") or one.get("session"),
         "amount": lambda one, _: f"{int(one['units']) / UNITS_PER_ONE:.5g}" if int(one["units"]) else "",
         "ε": lambda one, _: one["viewed"] if int(one["units"]) else "",
@@ -251,8 +258,8 @@ COLUMNS: Mapping[str, Columns] = {
         "#": _member("sequence"),
         "UTC": _minute,
         "act": _member("kind"),
-        "by": lambda one, names: names.get(one["actor"], one["actor"]),
-        "of whom": lambda one, _: one.get("name") or one.get("holder"),
+        "by": _who("actor"),
+        "of whom": lambda one, people: _who("principal")(one, people) if "principal" in one else one.get("holder"),
         "what": lambda one, _: one.get("roles") or one.get("scopes"),
     },
     "keys list": {

@@ -209,7 +209,7 @@ class Evidence:
         None where it is not the reader's to see.
     accounts : dict of str to Population
     names : dict of str to str
-        Of principals, by id.
+        Of principals, by id: the name that the chain has, and behind it the displayed one.
     keys : tuple of PublicKey
         From the curator's first one to the last that signed something in the pack.
     has_answers : bool
@@ -244,3 +244,7 @@ class Evidence:
     def name_of(self, actor: str) -> str:
         """Return what an actor is called; of a principal whose name is not the reader's to see, the id."""
         return self.names.get(actor, actor)
+
+    def list_people(self, terms: Entry) -> list[str]:
+        """Return what the people of a permit's terms are called."""
+        return sorted(map(self.name_of, terms.says["people"]))

@@ -14,6 +14,7 @@ from curator_service.entries.sessions import AnswerQuestion, CloseSession, OpenS
 from curator_service.entries.terms import PERMIT
 from curator_service.entries.told import Told
 from curator_service.evidence.facts import Entry, Evidence, PermitFacts, ReleaseFacts, SessionFacts
+from curator_service.identity.people import People
 from curator_service.identity.policy import Action, Objects, allowed_objects
 from curator_service.identity.repository import Principal, list_principals
 from curator_service.kinds.registry import KindRegistry
@@ -51,12 +52,14 @@ class EvidenceService:
         releases: ReleaseService,
         datasets: DatasetService,
         kinds: KindRegistry,
+        people: People,
     ) -> None:
         self.database = database
         self.ledger = ledger
         self.releases = releases
         self.datasets = datasets
         self.kinds = kinds
+        self.people = people
 
     def gather_release(
         self, release_id: str, *, with_answers: bool = True, reader: Principal | None = None
@@ -76,14 +79,13 @@ class EvidenceService:
         NotFound, LedgerUnverified
         """
         self.ledger.guard.check_open()
-        stored = self.releases.get_release(release_id)
+        stored, names = self.releases.get_release(release_id), self._list_names()
         with self.database.snapshot() as connection:
             release = self._read_release(connection, stored, with_answer=with_answers)
             populations = [release.entry.population]
             permit: PermitFacts | None = self._read_permit(connection, release.entry.says[PERMIT], populations)
-            names = {one.id: one.name for one in list_principals(connection)}
             if permit is not None and reader is not None and not _may_see(reader, permit):
-                permit, names = None, {reader.id: reader.name}
+                permit, names = None, {reader.id: names[reader.id]}
             return self._gather(
                 connection, release_id, (release,), permit, populations, names, [release.dataset],
                 has_answers=with_answers,
@@ -97,6 +99,7 @@ class EvidenceService:
         NotFound, LedgerUnverified
         """
         self.ledger.guard.check_open()
+        names = self._list_names()
         with self.database.snapshot() as connection:
             populations = [one.name for one in accounts.list_populations(connection)]
             known = _PERMIT_ID.fullmatch(permit_id) is not None
@@ -113,11 +116,16 @@ class EvidenceService:
             used = {key for entry in permit.entries for key in entry.says["datasets"]}
             datasets = [find_dataset_by_id(connection, key, granted_to=None) for key in used]
             return self._gather(
-                connection, permit_id, releases, permit, populations,
-                {one.id: one.name for one in list_principals(connection)},
+                connection, permit_id, releases, permit, populations, names,
                 [dataset for dataset in datasets if dataset is not None],
                 sessions, has_answers=with_answers,
             )  # fmt: skip
+
+    def _list_names(self) -> dict[str, str]:
+        """Return how principals are called, by id."""
+        with self.database.read() as connection:
+            ids = [one.id for one in list_principals(connection)]
+        return {key: person.label for key, person in zip(ids, self.people.look().find_all(ids), strict=True)}
 
     def verify(self, evidence: Evidence) -> None:
         """Verify the chains that evidence is of as a whole, every signature included: for whoever has the machine.
@@ -151,7 +159,7 @@ class EvidenceService:
         quoted += [entry for one in sessions for entry in one.list_files(has_answers=has_answers).values()]
         quoted += [] if permit is None else permit.entries
         if permit is not None:
-            names = names | permit.people
+            names = permit.people | names
         return Evidence(
             subject=subject,
             is_of_permit=subject.startswith("prm_"),

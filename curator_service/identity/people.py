@@ -10,7 +10,7 @@ from curator_service.identity import repository
 from curator_service.identity.attestation import NAMINGS_PER_DAY_MAX, PROVIDER, Acts, Attestation
 from curator_service.identity.entries import PersonNamed, PersonNameErased
 from curator_service.identity.names import read_email, read_name
-from curator_service.identity.repository import PersonName, StoredName
+from curator_service.identity.repository import NAMELESS, PersonName, StoredName
 from curator_service.kit.clock import Clock, timestamp
 from curator_service.kit.db import Database
 from curator_service.kit.problems import TooManyRequests
@@ -92,7 +92,7 @@ class People:
         told_at : str
             When the provider said so.
         """
-        if said == PersonName() or not self.acts.is_open():
+        if said == NAMELESS or not self.acts.is_open():
             return
         if self.attestation.find(principal_id) is None:  # the person came just now
             self.attestation.refresh()
@@ -139,7 +139,7 @@ class People:
         wait = datetime.fromisoformat(known.named_at[0]) + _DAY - self.now()
         if wait > timedelta():
             raise TooManyRequests(
-                f"Your displayed name was changed {NAMINGS_PER_DAY_MAX} times within 24 hours. Wait, or ask an operator.",
+                f"Your name was changed {NAMINGS_PER_DAY_MAX} times within 24 hours. Wait, or ask an operator.",
                 retry_after_s=int(wait.total_seconds()) + 1,
             )
 

@@ -58,6 +58,9 @@ class PersonName:
     email: str = ""
 
 
+NAMELESS = PersonName()
+
+
 @dataclass(frozen=True, slots=True)
 class StoredName:
     """What is stored of a person's name.
@@ -189,9 +192,7 @@ _COUNT_GRANTS = Statement(
 _LIST_PRINCIPALS = Statement(_PRINCIPALS.order_by(PrincipalRow.name))
 _INSERT_PRINCIPAL = InsertIfAbsent(PrincipalRow)
 _UPDATE_PRINCIPAL = Statement(
-    update(PrincipalRow)
-    .where(PrincipalRow.id == bindparam("principal"))
-    .values(roles=bindparam("held"))
+    update(PrincipalRow).where(PrincipalRow.id == bindparam("principal")).values(roles=bindparam("held"))
 )
 _COLUMNS = ("principal_id", "name", "email", "key")
 _NAMES = select(*(getattr(PersonNameRow, column) for column in _COLUMNS))

@@ -17,6 +17,7 @@ from curator_service.identity.people import People
 from curator_service.identity.policy import PRIVILEGED, READING, Action, Objects, Role, allowed_objects, roles_for
 from curator_service.identity.repository import (
     BY_SUBJECT,
+    NAMELESS,
     PersonName,
     Principal,
     Recognition,
@@ -771,7 +772,7 @@ class IdentityService:
         principal: Principal,
         told_at: str,
         recognition: Recognition = BY_SUBJECT,
-        stated: PersonName = PersonName(),
+        stated: PersonName = NAMELESS,
     ) -> Principal:
         """Write whom an identity provider vouches for, where that is new or has changed; return who may act.
 

@@ -97,7 +97,7 @@ class TestWayIn:
         api = either._first._api
         found = api.get("/v1/me", token=sign(claims(iat=T + 1)))
         assert (found.json()["name"], found.json()["roles"]) == ("hospital.248289761001", ["analyst"])
-        assert either.acts() == before + 1
+        assert either.acts() == before + 2  # the principal, and the displayed name
         assert either.people() == ["hospital.248289761001"]
 
     def test_cookies_are_out_of_reach_of_scripts_other_hosts_and_other_sites(self, place: Place) -> None:

@@ -195,7 +195,7 @@ def _permit(life: _Recorder) -> None:
 
 
 def _identify(life: _Recorder) -> None:
-    """Read the caller; make, rotate and revoke a token; read the principals and the register."""
+    """Read the caller; change tokens; set and erase a displayed name; read the principals and the register."""
     for who in ("ada", "root"):
         life.send(who, "get", "/v1/me")
     life.send(None, "get", "/v1/sign-in")
@@ -206,6 +206,13 @@ def _identify(life: _Recorder) -> None:
     new = life.send("cleo", "post", "/v1/me/token/rotate", {"grace_s": 60}).json()["id"]
     for _ in range(2):
         life.send("root", "post", f"/v1/admin/tokens/{new}/revoke")
+    own = "/v1/principals/ada/display-name"
+    for name in ("Ada Lovelace", "\u0410da Lovelace"):
+        life.send("ada", "post", own, {"display_name": name, "email": "ada@hospital.example"})
+    life.send("ben", "post", own, {"display_name": "Ada Lovelace"})
+    life.send("ada", "get", "/v1/me")
+    for who in ("ada", "ben"):
+        life.send(who, "post", f"{own}/erase", {})
     trusted = providers(Documents(), now=life.world.clock)
     life.api.app.state.curator.identity.providers = trusted
     life.send(None, "get", "/v1/sign-in")

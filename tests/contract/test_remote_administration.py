@@ -61,6 +61,8 @@ TRIED: Mapping[str, tuple[tuple[str, ...], Action]] = {
     "permits change": ((PERMIT, "{file}"), Action.ASK_PERMIT),
     "permits end": ((PERMIT, *WHY), Action.END_PERMIT),
     "principals list": ((), Action.READ_PRINCIPALS),
+    "principals name": (("nobody-here", "--display-name", "Ada"), Action.NAME),
+    "principals forget": (("nobody-here",), Action.ERASE_NAME),
     "tokens list": ((), Action.READ_PRINCIPALS),
     "tokens create": (("root", "--role", "analyst"), Action.ISSUE),
     "tokens rotate": (("--grace", "604801"), Action.ROTATE),

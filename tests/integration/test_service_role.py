@@ -21,7 +21,7 @@ LOG = {
     "ledger_entries", "releases", "release_listings", "signing_keys", "sessions", "session_questions",
     "survey_reports", "used_invitations",
 }  # fmt: skip
-FORGETTING = {"snapshots", "sketches", "session_noise"}
+FORGETTING = {"snapshots", "sketches", "session_noise", "person_names"}
 KEPT = {
     "populations", "shares", "reservations", "idempotency_keys", "principals", "proposals", "seal", "column_holders",
     "answer_space", "key_counts", "changes", "permits", "spending", "surveys",

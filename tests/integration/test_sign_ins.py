@@ -1,5 +1,6 @@
 """People of an identity provider: admitted by their groups, registered, charged with a permit and a visa."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
