@@ -20,7 +20,10 @@ from support import ADMIN, World, body, make_rows, open_population, open_world
 from analyst_client.local import RandomizedResponse, survey_terms
 from curator_service.api.connections import server_options
 from curator_service.app import create_app
+from curator_service.identity.names import EMAIL_MAX, NAME_MAX, make_plain
 from curator_service.identity.policy import Role
+from curator_service.identity.repository import PersonName
+from curator_service.kit.clock import timestamp
 from curator_service.privacy.accountant import Price
 
 MARKUP = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
@@ -45,6 +48,7 @@ def furnish(world: World) -> None:
     curator, clock = world.curator, world.clock
     for who, roles in PEOPLE.items():
         world.tokens[who] = curator.identity.create_token(who, *roles, days=400).text
+    name_people(world)
     open_population(curator, "olmsted", Price(rho=0.5), accountant="zcdp")
     open_population(curator, "registry-2019", Price(epsilon=2.0), accountant="pure")
     open_population(curator, "maternity", Price(mu=0.11))
@@ -82,6 +86,20 @@ def furnish(world: World) -> None:
     question = RandomizedResponse({"smoker": ["no", MARKUP]}, epsilon=1, study=MARKUP)
     asked = survey_terms("smoking", question, reports_max=9)
     assert world.api("stella").post("/v1/surveys", json=asked).status_code == 201
+
+
+def name_people(world: World) -> None:
+    """Let people have displayed names: of other scripts, long, as a provider states it, and changed in its row."""
+    people = world.curator.identity.people
+    ids = {one.name: one.id for one in world.curator.identity.list_principals()}
+    for who, name, email in (
+        ("ada", "Ada Lovelace", "ada@hospital.example"), ("ben", "בן כהן", ""), ("olga", "Ольга Петрова", "olga@x"),
+        ("stella", "W" * 100, ""), ("audra", "Audra McDonald", ""),
+    ):  # fmt: skip
+        people.name(ids[who], name, email, actor=ids[who])
+    stated = PersonName(make_plain(TURNED + MARKUP, NAME_MAX), make_plain(f"{TURNED}@x", EMAIL_MAX))
+    people.state(ids["otto"], stated, timestamp(world.clock()))
+    world.sql(f"UPDATE person_names SET name = 'Grace Hopper' WHERE principal_id = '{ids['audra']}'")
 
 
 def ask_of_wards(world: World) -> None:

@@ -247,7 +247,7 @@ COLUMNS: Mapping[str, Columns] = {
     "ledger questions": {
         "#": _member("sequence"),
         "UTC": lambda one, _: str(one.asked_at)[:16].replace("T", " "),
-        "who": _member("asked_by"),
+        "who": lambda one, people: people.named(one.asked_by).label,
         "dataset": _member("dataset"),
         "what was asked": _member("words"),
         "ε": lambda one, _: (

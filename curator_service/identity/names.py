@@ -15,7 +15,7 @@ STORED_MAX = 320
 """Characters of either, as it is stored: what a provider states has escapes in it."""
 _MARKS_MAX = 4
 """Marks on one letter: more of them cover the lines around."""
-_SIGNS = frozenset("’·–׳״・་") | {chr(code) for code in range(0x20, 0x7F)} - {"\\"}
+_SIGNS = frozenset("’·–־׳״・་") | {chr(code) for code in range(0x20, 0x7F)} - {"\\"}
 """Beside letters, marks and digits. A backslash begins an escape."""
 _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"

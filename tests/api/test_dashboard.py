@@ -89,7 +89,8 @@ def pages_of(world: World) -> list[str]:
         "/admin/releases", *(f"/admin/releases/{one}" for one in releases_of(world)[:2]),
         "/admin/datasets/cohort", "/admin/inbox", "/admin/tokens/new", "/admin/surveys", "/admin/surveys/smoking",
         "/admin/sessions",
-        f"/admin/sessions/{session_of(world)}", "/admin/tokens", "/admin/keys", "/admin/nothing-here",
+        f"/admin/sessions/{session_of(world)}", "/admin/tokens",
+        "/admin/people", "/admin/people/otto", "/admin/keys", "/admin/nothing-here",
     ]  # fmt: skip
 
 
@@ -690,6 +691,73 @@ class TestText:
             assert "immutable" in answer.headers["cache-control"]
             assert re.fullmatch(r".*\?[0-9a-f]{16}", address)
         assert people["ada"].get("/admin/static/../models.py").status_code == 404
+
+
+class TestPeople:
+    def test_both_names_stand_on_every_page_that_names_somebody(self, past: World, people: dict[str, Person]) -> None:
+        both = '<span class="person"><bdi class="said">Ada Lovelace</bdi> <code>ada</code></span>'
+        permit = next(one.id for one in past.curator.permits.list_permits() if one.terms.project == "kidney-2027")
+        for page in (
+            "/admin/populations/town", "/admin/populations/town/ledger", "/admin/populations/town/ledger/6",
+            "/admin/spending?by=analyst", "/admin/permits", f"/admin/permits/{permit}", "/admin/permits/ask",
+            "/admin/releases?population=town", f"/admin/releases/{releases_of(past)[0]}", "/admin/sessions",
+            f"/admin/sessions/{session_of(past)}", "/admin/tokens", "/admin/people",
+        ):  # fmt: skip
+            assert both in people["olga"].get(page).text, page
+        assert both in people["ada"].get("/admin").text
+
+    def test_a_changed_name_and_one_of_a_provider_are_shown_as_such(
+        self, past: World, people: dict[str, Person]
+    ) -> None:
+        page = people["root"].get("/admin/people").text
+        assert "Grace Hopper" not in page
+        assert '<bdi class="said">cannot be shown</bdi> <code>audra</code>' in page
+        assert "\\u202eevitisop\\u2066 \\u200fend&lt;img" in page
+        assert '<bdi class="said">בן כהן</bdi> <code>ben</code>' in page
+        shown = people["root"].get("/admin/people/audra").text
+        assert 'name="display_name" required maxlength="100" autocomplete="off" dir="auto" value=""' in shown
+
+    def test_people_are_found_by_either_name_and_by_e_mail(self, people: dict[str, Person]) -> None:
+        for asked, found in (("lovelace", ["ada"]), ("כהן", ["ben"]), ("hospital.example", ["ada"]), ("oPA", ["opal"])):
+            page = people["root"].get(f"/admin/people?q={asked}").text
+            assert re.findall(r'<th scope="row">.*?<code>(\w+)</code>', page) == found, asked
+        assert "There is nobody of this name." in people["root"].get("/admin/people?q=Grace").text
+
+    def test_a_name_is_set_and_erased_on_a_page(self, both: World) -> None:
+        both.add_token("opal", Role.OPERATOR)
+        opal, form = Person(both, "opal"), {"display_name": "Ada Lovelace", "email": "ada@hospital.example"}
+        form |= {"form_token": token_of(opal.get("/admin"))}
+        answer = opal.post("/admin/people/ada/name", form)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/admin/people/ada?done=named")
+        assert "Done. It is displayed" in opal.get(answer.headers["location"]).text
+        refused = opal.post("/admin/people/ada/name", form | {"display_name": "\u0410da"})
+        assert refused.status_code == 422
+        assert "display_name: character 1, U+0410, is Cyrillic" in text_of(refused.text)
+        assert 'value="\u0410da"' in refused.text
+        answer = opal.post("/admin/people/ada/erase", {"form_token": form["form_token"]})
+        assert (answer.status_code, answer.headers["location"]) == (303, "/admin/people/ada?done=name-erased")
+        assert both.sql("SELECT count(*) FROM person_names") == [(0,)]
+        assert "Lovelace" not in opal.get("/admin/people/ada").text
+
+    def test_to_erase_takes_a_proof_of_who_that_is_and_to_set_leaves_no_form_behind(self, both: World) -> None:
+        """A form that waits holds what was entered: a name would be in one more table."""
+        ada = Person(both, "ada")
+        form = {"form_token": token_of(ada.get("/admin")), "display_name": "Ada Lovelace"}
+        both.clock.advance(minutes=6)
+        assert ada.post("/admin/people/ada/name", form).status_code == 303
+        assert ada.post("/admin/people/ada/erase", {"form_token": form["form_token"]}).status_code == 403
+        assert both.sql("SELECT name FROM person_names") == [("Ada Lovelace",)]
+        assert both.sql("SELECT DISTINCT kept FROM browser_sessions") == [("",)]
+
+    def test_everybody_has_a_page_of_their_own_and_no_other(self, past: World, people: dict[str, Person]) -> None:
+        ada = people["ada"]
+        assert 'href="/admin/people/ada"' in ada.get("/admin").text
+        assert 'href="/admin/people"' not in ada.get("/admin/people/ada").text
+        assert ada.get("/admin/people/ben").status_code == 404
+        assert 'href="/admin/people/audra"' not in people["audra"].get("/admin").text
+        officer = people["olga"].get("/admin/people/ada").text
+        assert 'action="/admin/people/ada/erase"' in officer
+        assert 'action="/admin/people/ada/name"' not in officer
 
 
 class TestLedger:

@@ -20,7 +20,8 @@ class TestMe:
         found = world.api().get("/v1/me").json()
         assert found.pop("id").startswith("prn_")
         assert found == {
-            "name": "ada", "shown_name": "ada", "email": None, "roles": ["analyst"], "read_only": False, "authenticated_by": "token",
+            "name": "ada", "shown_name": "ada", "email": None, "roles": ["analyst"], "read_only": False,
+            "authenticated_by": "token",
             "token": world.tokens["ada"].split("_")[1], "issuer": None, "expires_at": "2026-05-30T12:00:00Z",
             "visas": [],
         }  # fmt: skip

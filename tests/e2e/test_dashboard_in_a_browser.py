@@ -110,7 +110,7 @@ def pages_of(world: World) -> list[str]:
         "/admin/datasets", "/admin/datasets/cohort", "/admin/sessions",
         "/admin/surveys", "/admin/surveys/smoking",
         f"/admin/sessions/{session_of(world)}", "/admin/tokens",
-        "/admin/keys", "/admin/nothing-here",
+        "/admin/people", "/admin/people/olga", "/admin/people/otto", "/admin/keys", "/admin/nothing-here",
     ]  # fmt: skip
 
 
@@ -254,7 +254,7 @@ def test_pages_of_stewards_and_operators_have_no_fault_and_fit_a_telephone(
     pages = pages_of_stewards(past) if who == "stella" else ["/admin/tokens/new", f"/admin/tokens/{token}/rotate"]
     small = {"width": 320, "height": 700}
     with opened(browser, address, past.tokens[who], color_scheme=scheme, bypass_csp=True, viewport=small) as tab:
-        for page in [*pages, "/admin/tokens"] if who == "opal" else pages:
+        for page in [*pages, "/admin/tokens", "/admin/people", "/admin/people/stella"] if who == "opal" else pages:
             tab.open(page)
             assert tab.page.title() != "owned"
             assert tab.page.evaluate("document.documentElement.scrollWidth") <= 320, page
@@ -290,6 +290,33 @@ def test_a_file_is_registered_on_a_page(browser: Any, changing: World, has_scrip
         assert "Registered." in tab.page.locator("[role=status]").inner_text()
         assert tab.page.locator("h1").inner_text() == name
     assert name in {one.name for one in changing.curator.datasets.list_all()}
+
+
+def test_a_name_is_set_shown_and_erased_on_pages(browser: Any, changing: World) -> None:
+    with serve(changing) as address, opened(browser, address, changing.tokens["opal"]) as tab:
+        tab.page.click("nav >> text=People")
+        tab.page.fill("#q", "ben")
+        tab.page.wait_for_url(lambda url: url.endswith("/admin/people?q=ben"))
+        tab.page.click("text=Change")
+        tab.page.fill("#display_name", "\u0412en Nevis")
+        tab.page.click("form .main")
+        assert "U+0412, is Cyrillic" in tab.page.locator("[role=alert]").inner_text()
+        tab.page.fill("#display_name", "בן־דוד")
+        tab.page.fill("#email", "ben@hospital.example")
+        tab.page.click("form .main")
+        assert "Done." in tab.page.locator("[role=status]").inner_text()
+        # A name from right to left turns nothing of what stands beside it.
+        name, code = (tab.page.locator(f"h1 .person {one}").bounding_box() for one in ("bdi", "code"))
+        assert name["x"] + name["width"] <= code["x"]
+        tab.open("/admin/tokens")
+        assert "בן־דוד ben" in tab.page.locator("#found").inner_text()
+        tab.open("/admin/people/ben")
+        tab.page.click("text=Erase them")
+        assert "Erased." in tab.page.locator("[role=status]").inner_text()
+        assert tab.page.locator("h1").inner_text() == "ben"
+        assert tab.faults == [
+            "Failed to load resource: the server responded with a status of 422 (Unprocessable Entity)"
+        ]
 
 
 def test_a_token_is_made_on_a_page_and_copied(browser: Any, changing: World) -> None:
