@@ -124,7 +124,10 @@ tokens revoke {tokens create otto --role privacy_officer --read-only}
 tokens revoke 0000
 principals list
 principals appoint opal --role operator --role auditor
+principals name opal --display-name Opal --email opal@hospital.example
+principals name ada --display-name Аda
 principals list
+principals forget opal
 permits grant ada cohort
 permits grant ada cohort
 permits list
