@@ -26,7 +26,7 @@ import numpy as np
 from analyst_client.analyses import ContingencyTable
 from analyst_client.client import CuratorClient
 from analyst_client.display.model import number
-from analyst_client.errors import BudgetExceededError, CuratorError, EstimationError
+from analyst_client.errors import BudgetExceededError, CuratorError, EstimationError, ServiceError
 from analyst_client.estimators import LogisticRegression, PoissonRegression
 from analyst_client.estimators.base import Fit
 from analyst_client.estimators.loading import load_fit
@@ -269,7 +269,7 @@ def _refit(source: str, estimator: str | None, params: Options) -> Options:
     other = json.dumps(json.loads(source) | {"estimator": estimator, "parameters": params, "chosen": {}})
     try:
         return {"source": other} | _show(other)
-    except ValueError as error:
+    except ServiceError as error:
         if hasattr(fit, "refined_"):
             error.add_note(f"this fit was bought in steps for one model, and its own estimator is {own}")
         raise

@@ -5,6 +5,7 @@ import math
 import re
 import secrets
 from datetime import UTC, date, datetime
+from numbers import Real
 from typing import Any
 
 from analyst_client.terms.expression import Expression
@@ -19,9 +20,8 @@ ROWS_MAX = 10**12
 
 def check_expected_rows(rows: float | None) -> float | None:
     """Return a guess of the rows. Raise `ValueError` where it is no number of rows."""
-    if rows is not None and not (
-        not isinstance(rows, bool) and isinstance(rows, int | float) and 1 <= rows <= ROWS_MAX
-    ):
+    is_number = isinstance(rows, Real) and not isinstance(rows, bool)
+    if rows is not None and not (is_number and 1 <= rows <= ROWS_MAX):
         raise ValueError(f"expected_rows is a number of rows from 1 to {ROWS_MAX:,}, not {rows!r}")
     return rows
 

@@ -108,6 +108,11 @@ def read_payload(entry: StoredEntry) -> dict[str, Any]:
     return {"kind": "unreadable", "actor": "", "time": "", "units": "0", **said}
 
 
+def read_units(text: Any) -> int:
+    """Return an amount of units of an entry; of a text that was changed into something else, none."""
+    return int(text) if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) < 19 else 0
+
+
 def _write(name: str, text: str) -> str:
     """Return a member as canonical JSON has it."""
     written = f'"{name}":{json.dumps(text, ensure_ascii=False)}'

@@ -67,7 +67,14 @@ class Question:
     @property
     def units(self) -> int:
         """What it was charged, in units of the account; 0 of one that was cut out of another."""
-        return int(self.said["units"]) if self.said["kind"] == "charge" else 0
+        return search.read_units(self.said["units"]) if self.said["kind"] == "charge" else 0
+
+    @property
+    def columns(self) -> list[dict[str, Any]]:
+        """Columns that it is about, with their public declarations; none where it cannot be shown."""
+        about = self.about
+        columns = about.get("columns") or [*about.get("features", []), *map(_declare, about.get("targets", []))]
+        return [*columns, *about.get("derived", [])]
 
 
 class QuestionService:
@@ -147,7 +154,7 @@ class QuestionService:
                     continue
                 stored = find_release(connection, str(payload.get("release")))
                 question = self._read(connection, population, entry, stored)
-                if not column or column in _columns_of(question):
+                if not column or any(column == one["name"] for one in question.columns):
                     found.append(question)
         return found, None
 
@@ -180,17 +187,8 @@ class QuestionService:
         return Question(account, entry, said, request, about, words, kind.write_formula(request))
 
 
-def _columns_of(question: Question) -> set[str]:
-    """Return the names of the columns that a question is about; none where it cannot be shown."""
-    return set() if question.request is None else set(_names(question.request))
-
-
-def _names(asked: Any) -> Iterator[str]:
-    if isinstance(asked, str):
-        yield asked
-    elif isinstance(asked, dict):
-        for value in asked.values():
-            yield from _names(value)
-    elif isinstance(asked, list):
-        for value in asked:
-            yield from _names(value)
+def _declare(target: dict[str, Any]) -> dict[str, Any]:
+    """Return a target as a column: its answer states the middle of its bounds, and half of their distance."""
+    if target["kind"] == "boolean":
+        return {**target, "levels": ["false", "true"]}
+    return {**target, "lower": target["center"] - target["scale"], "upper": target["center"] + target["scale"]}

@@ -19,7 +19,7 @@ from curator_service.ledger.accounts import reservations
 from curator_service.ledger.accounts.reservations import Reservation
 from curator_service.ledger.accounts.unit_of_work import Contradiction, Payer
 from curator_service.ledger.repository import Population, find_population
-from curator_service.ledger.service import LedgerService, find_headrooms
+from curator_service.ledger.service import BudgetExceeded, LedgerService, find_headrooms
 from curator_service.ledger.trust.guard import LedgerUnverified, unverified
 from curator_service.permits.repository import list_uses
 from curator_service.permits.service import PermitNeeded, PermitService, permit_expired, rule_broken
@@ -167,7 +167,13 @@ class ReleaseService:
             self.publisher.datasets.check_available(prepared.dataset)
             if not fits:
                 raise answer_space_exceeded(prepared.answer_bytes, space_left, self.publisher.answer_bytes_max)
-            self._check_headroom(submission, population, in_full=attempt > 0)
+            try:
+                self._check_headroom(submission, population, in_full=attempt > 0)
+            except (BudgetExceeded, ReservationEnded):
+                with self.database.read() as connection:  # by an answer to the same request, meanwhile?
+                    if self._find_answer(connection, submission) is None:
+                        raise
+                continue
             if as_job:
                 job = self.publisher.start_job(submission, population)
                 if job is not None:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dashboard_worlds import Person
 from support import World, body, make_rows, problem
 
 from curator_service.identity.policy import Role
@@ -66,7 +67,8 @@ def test_an_auditor_reads_what_was_asked_by_whom_and_at_what_price(asked: World)
     ("query", "count"),
     [
         ("", 3), ("?dataset=other", 1), ("?dataset=cohort", 2), ("?kind=counts", 1), ("?column=sex", 2),
-        ("?column=weight&dataset=cohort", 1), ("?column=age", 2), ("?column=nothing", 0), ("?dataset=x%25", 0),
+        ("?column=weight&dataset=cohort", 1), ("?column=age", 2), ("?column=kappa", 2), ("?dataset=x%25", 0),
+        *((f"?column={word}", 0) for word in ("nothing", "gram", "counts", "xtx", "ball", "complete")),
     ],
 )  # fmt: skip
 def test_it_is_searched_by_what_it_is_about(asked: World, query: str, count: int) -> None:
@@ -115,6 +117,40 @@ def test_a_row_that_somebody_changed_says_nothing(asked: World, change: str) -> 
     assert shown[0]["words"].startswith("cannot be shown")
     assert shown[0]["asked_by"] == "ada"  # which the entry says
     assert asked.api("audra").get(f"/v1/admin/questions/{last['release']}").json() == shown[0]
+
+
+def test_an_entry_that_somebody_changed_says_nothing_and_its_page_is_shown(asked: World) -> None:
+    release = ask(asked)["questions"][0]
+    is_sqlite = asked.curator.database.is_sqlite
+    trigger = "ledger_entries_no_update" if is_sqlite else "ledger_entries_append_only ON ledger_entries"
+    asked.sql(f"DROP TRIGGER {trigger}")
+    changed = """replace(payload, '"units":"', '"units":"much ')"""
+    asked.sql(f"UPDATE ledger_entries SET payload = {changed} WHERE payload LIKE '%{release['release']}%'")
+    shown = asked.api("audra").get(f"/v1/admin/questions/{release['release']}").json()
+    assert (shown["asked"], shown["units"]) == (None, "0")
+    assert shown["words"].startswith("cannot be shown")
+    page = Person(asked, "audra").get(f"/admin/releases/{release['release']}")
+    assert page.status_code == 200
+    assert "cannot be shown" in page.text
+
+
+@pytest.mark.parametrize(
+    ("sent", "cells"),
+    [
+        (body(features=["age", "sex"]), ["50 to 100 years", "25 years", "F, M", "0 to 6 mg/dL", "3 mg/dL"]),
+        (
+            body(features=[{"log": ["weight"]}], where={"less": ["age", 70]}),
+            ["40 to 160 kg", "log(weight)", "0 to 6 mg/dL", "false, true"],
+        ),
+        ({"kind": "counts", "tables": [{"axes": [{"column": "sex"}]}], "price": {"mu": 0.1}}, ["F, M"]),
+    ],
+)
+def test_a_page_has_the_columns_with_bounds_and_units(asked: World, sent: dict[str, Any], cells: list[str]) -> None:
+    answer = asked.api("ada").post("/v1/datasets/cohort/releases", json=sent | {"price": {"mu": 0.02}}, key="page")
+    page = Person(asked, "audra").get(f"/admin/releases/{answer.json()['id']}").text
+    columns = page[page.index("<h2>Columns</h2>") : page.index("<h2>Noise</h2>")]
+    for cell in cells:
+        assert cell in columns
 
 
 def test_what_is_cut_out_of_an_answer_names_it_and_costs_nothing(asked: World) -> None:

@@ -282,6 +282,33 @@ def test_a_reservation_that_is_closed_in_the_instant_of_a_charge_pays_nothing(re
     assert_sound(world)
 
 
+@pytest.mark.parametrize("ends", ["used up", "closed"])
+def test_an_answer_that_ends_a_reservation_is_found_by_whoever_asks_the_same_at_once(
+    reservation_world: World, ends: str
+) -> None:
+    """The other one looked for an answer before there was one, and at the reservation when nothing was left."""
+    world = reservation_world
+    api = world.api()
+    reservation = reserve(api, 20)
+    asked_for = body(reservation=reservation["id"], price={"rho": 20 / 4096 if ends == "used up" else 1 / 4096})
+    service = api.app.state.curator.releases
+    check, first = service._check_headroom, []
+
+    def look_late(*place: Any, **how: Any) -> None:
+        if not first:
+            first.append(None)
+            first[0] = world.api().post(RELEASES, json=asked_for, key="first")
+            if ends == "closed":
+                assert world.api().request("DELETE", address(reservation)).status_code == 200
+        check(*place, **how)
+
+    service._check_headroom = look_late
+    answer = api.post(RELEASES, json=asked_for, key="second")
+    assert (answer.status_code, answer.content) == (200, first[0].content), answer.text
+    assert kinds(world).count("charge") == 1
+    assert_sound(world)
+
+
 @pytest.mark.parametrize("ends", ["closed", "expired"])
 def test_a_job_of_a_reservation_that_ends_meanwhile_keeps_what_it_holds(
     tmp_path: Path, database_url: str | None, ends: str

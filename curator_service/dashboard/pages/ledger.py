@@ -132,7 +132,7 @@ def show_entry(context: PageContext, name: str, sequence: str) -> Response:
         before=before,
         after=after,
         account={
-            member: AmountModel.of(population.view(_whole(payload.get(member))))
+            member: AmountModel.of(population.view(search.read_units(payload.get(member))))
             for member in ("limit", "posted", "pending")
         },
     )
@@ -143,7 +143,7 @@ def make_shown(population: Population, entry: StoredEntry, payload: dict[str, An
     kind, actor, approver = payload["kind"], payload["actor"], payload.get("approved_by", "")
     declared = KINDS.get(kind)
     has_amount = declared is not None and declared.amounts is not Units.NONE
-    amount = AmountModel.of(population.view(_whole(payload["units"]))) if has_amount else None
+    amount = AmountModel.of(population.view(search.read_units(payload["units"]))) if has_amount else None
     about = next((payload[name] for name in ABOUT if payload.get(name)), "")
     meaning = UNREADABLE if declared is None else declared.meaning
     return Shown(entry.sequence, payload, meaning, amount, about, actor, approver)
@@ -170,11 +170,6 @@ def check_entry(
     except (ValueError, KeyError, TypeError):
         checks.append(Check("Signature", False, "The entry is not one that could be signed"))
     return checks
-
-
-def _whole(text: Any) -> int:
-    """Return an amount of units; of a text that was changed into something else, none."""
-    return int(text) if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) < 19 else 0
 
 
 def _said(context: PageContext, asked: dict[str, str]) -> list[tuple[str, str]]:

@@ -121,7 +121,7 @@ def _show(question: Question) -> dict[str, Any]:
 def _list_columns(question: Question) -> list[dict[str, str]]:
     """Return the columns of a release: names, public bounds or levels, and what one scaled unit is."""
     found = []
-    for column in question.about.get("columns", []):
+    for column in question.columns:
         low, high, unit = column.get("lower"), column.get("upper"), column.get("unit") or ""
         if low is None or high is None:
             values, scaled = ", ".join(column.get("levels") or ()) or "–", "1"
