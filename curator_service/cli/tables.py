@@ -37,7 +37,11 @@ def show(act: Act, given: Mapping[str, Any], answer: Any, look: Callable[[], Loo
         account = AccountModel.model_construct(**content)
         out.print(_list("populations list", [account], look()))
         if "entries" in content:
-            viewed = [one | {"viewed": _view(int(one["units"]), account)} for one in content["entries"]]
+            asked = {one["sequence"]: one["words"] for one in content.get("asked", ())}
+            viewed = [
+                one | {"viewed": _view(int(one["units"]), account), "asked": asked.get(str(one["sequence"]))}
+                for one in content["entries"]
+            ]
             out.print(_list(act.words, viewed, look(), _name_ledger(account)))
     elif isinstance(answer, SealAnswer):
         out.print(
@@ -240,7 +244,7 @@ COLUMNS: Mapping[str, Columns] = {
         "UTC": _minute,
         "kind": _member("kind"),
         "who": _who("actor"),
-        "what": lambda one, _: one.get("dataset") or one.get("session"),
+        "what": lambda one, _: one["asked"] or one.get("dataset") or one.get("session"),
         "amount": lambda one, _: f"{int(one['units']) / UNITS_PER_ONE:.5g}" if int(one["units"]) else "",
         "ε": lambda one, _: one["viewed"] if int(one["units"]) else "",
     },

@@ -4,22 +4,18 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from curator_service.api.acts import PAGE, Acts, After, Count, Host
+from curator_service.api.acts import Acts, Host
 from curator_service.api.context import RequestContext
 from curator_service.identity.policy import Action
 from curator_service.kit.clock import timestamp, utc_now
-from curator_service.kit.names import NAME
-from curator_service.kit.problems import NotFound
 from curator_service.kit.wire import Name
 from curator_service.ledger.chain.signing import KeyRing
-from curator_service.ledger.repository import Population
 from curator_service.ledger.response_models import (
     AccountModel,
     AnchorAnswer,
     CheckpointAnswer,
     KeyModel,
     KeysAnswer,
-    LedgerAnswer,
     NewKeyAnswer,
     PopulationsAnswer,
     SealAnswer,
@@ -79,19 +75,6 @@ def create_population(
     return AccountModel.of(population)
 
 
-@acts.route(Action.READ_LEDGER, "GET /v1/ledger/{population}", "ledger show", host=Host.OPERATOR, answer=LedgerAnswer)
-def list_entries(
-    context: RequestContext,
-    population: PopulationName,
-    after: After = 0,
-    limit: Count = PAGE,
-) -> dict[str, Any]:
-    """Show the account of a population, and entries of its chain."""
-    account = _population(context, population)
-    entries = context.get(LedgerService).list_entries(population, after=after, count=limit)
-    return dict(AccountModel.of(account)) | {"entries": entries}
-
-
 @acts.route(
     Action.READ_LEDGER,
     "GET /v1/ledger/{population}/checkpoint",
@@ -104,8 +87,9 @@ def get_checkpoint(context: RequestContext, population: PopulationName) -> dict[
 
     Whoever keeps it can tell later if the ledger was wound back.
     """
-    _population(context, population)
-    return {"checkpoint": context.get(LedgerService).get_checkpoint(population).payload}
+    ledger = context.get(LedgerService)
+    ledger.get_population(population)
+    return {"checkpoint": ledger.get_checkpoint(population).payload}
 
 
 @acts.route(Action.READ_LEDGER, "GET /v1/admin/seal", "ledger status", host=Host.OPERATOR)
@@ -140,9 +124,3 @@ def rotate_key(context: RequestContext) -> NewKeyAnswer:
     Keep a copy of its file with your secrets.
     """
     return NewKeyAnswer.model_construct(key_id=context.get(KeyRing).rotate(timestamp(utc_now())).key_id)
-
-
-def _population(context: RequestContext, name: str) -> Population:
-    if not NAME.fullmatch(name):
-        raise NotFound("There is no population of this name.")
-    return context.get(LedgerService).get_population(name)

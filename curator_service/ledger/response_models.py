@@ -148,10 +148,18 @@ class PopulationsAnswer(Answer):
     populations: list[AccountModel]
 
 
+class WordsModel(Answer):
+    """What a release asked, in words, by the sequence of its entry."""
+
+    sequence: Digits
+    words: str
+
+
 class LedgerAnswer(AccountModel):
     """An account and a page of its chain."""
 
     entries: list[Annotated[dict[str, Any], Described()]]
+    asked: list[WordsModel] = left_out()
 
 
 class SealAnswer(Answer):

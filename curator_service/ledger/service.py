@@ -10,7 +10,6 @@ from http import HTTPStatus
 from typing import Any
 
 from curator_service.entries.account import EPOCH_FIRST, GENESIS
-from curator_service.entries.base import REGISTER
 from curator_service.entries.sessions import AnswerQuestion
 from curator_service.kit.clock import Clock, timestamp, utc_now
 from curator_service.kit.db import Connection, Database, DatabaseReplaced
@@ -299,7 +298,7 @@ class LedgerService:
         NotFound
         """
         with self.database.read() as connection:
-            population = None if name == REGISTER else repository.find_population(connection, name)
+            population = repository.find_population(connection, name) if NAME.fullmatch(name) else None
         if population is None:
             raise NotFound("There is no population of this name.")
         return population

@@ -9,7 +9,6 @@ from curator_service.api.context import RequestContext
 from curator_service.approvals.response_models import ProposalAnswer
 from curator_service.approvals.terms import PermitTerms
 from curator_service.identity.policy import Action, Objects
-from curator_service.kit.names import NAME
 from curator_service.kit.problems import NotFound, RequestInvalid
 from curator_service.kit.wire import STRICT, Line, Name, Reason
 from curator_service.ledger.service import LedgerService
@@ -191,7 +190,7 @@ def list_spending(
     if not set(known) <= set(By) or len(set(known)) != len(known):
         raise RequestInvalid.at("?by", f"name some of {', '.join(By)}, each once, with commas between them")
     if population is not None:
-        context.get(LedgerService).get_population(population if NAME.fullmatch(population) else "")
+        context.get(LedgerService).get_population(population)
     found = list_spent(context.services.database, [By(name) for name in known], population)
     return SpendingAnswer.model_construct(spending=[SpentAnswer.of(spent) for spent in found])
 

@@ -1,15 +1,16 @@
 """Acts of what was asked."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from curator_service.api.acts import PAGE, Acts, Host
+from curator_service.api.acts import PAGE, Acts, After, Count, Host
 from curator_service.api.context import RequestContext
 from curator_service.identity.people import Look
 from curator_service.identity.policy import Action
 from curator_service.identity.service import IdentityService
-from curator_service.ledger.response_models import AmountModel
+from curator_service.ledger.acts import PopulationName
+from curator_service.ledger.response_models import AccountModel, AmountModel, LedgerAnswer
 from curator_service.ledger.service import LedgerService
 from curator_service.questions.response_models import AskedAnswer, AskedListAnswer
 from curator_service.questions.service import Question, QuestionService
@@ -18,12 +19,30 @@ acts = Acts("ledger")
 Month = Annotated[str, Field(pattern=r"^(\d{4}-\d{2})?$", description="A month, such as 2027-03.")]
 
 
+@acts.route(Action.READ_LEDGER, "GET /v1/ledger/{population}", "ledger show", host=Host.OPERATOR, answer=LedgerAnswer)
+def list_entries(
+    context: RequestContext,
+    population: PopulationName,
+    after: After = 0,
+    limit: Count = PAGE,
+    words: Annotated[bool, Field(description="Say in words what each release asked.")] = False,
+) -> dict[str, Any]:
+    """Show the account of a population, and entries of its chain."""
+    ledger = context.get(LedgerService)
+    shown = dict(AccountModel.of(ledger.get_population(population)))
+    shown["entries"] = ledger.list_entries(population, after=after, count=limit)
+    if words:
+        said = context.get(QuestionService).list_words(population, after=after, count=limit)
+        shown["asked"] = [{"sequence": str(sequence), "words": text} for sequence, text in said.items()]
+    return shown
+
+
 @acts.route(
     Action.READ_LEDGER, "GET /v1/admin/populations/{population}/questions", "ledger questions", host=Host.OPERATOR
 )
 def list_questions(
     context: RequestContext,
-    population: Annotated[str, Field(description="Name of the population.")],
+    population: PopulationName,
     month: Month = "",
     dataset: Annotated[str, Field(description="Name of a dataset.")] = "",
     kind: Annotated[str, Field(description="Kind of release.")] = "",

@@ -14,7 +14,7 @@ from curator_service.ledger import search
 from curator_service.ledger.chain.attestation import is_attested
 from curator_service.ledger.chain.entries import StoredEntry
 from curator_service.ledger.models import SpendingRow
-from curator_service.ledger.repository import Population, find_entry, find_population
+from curator_service.ledger.repository import Population, find_entry, find_population, list_entries
 from curator_service.ledger.service import LedgerService
 from curator_service.releases.answers import read_about
 from curator_service.releases.audit import is_stated
@@ -103,6 +103,19 @@ class QuestionService:
             return None
         with self.database.snapshot() as connection:
             return self._read(connection, population, entry, find_release(connection, str(said.get("release"))))
+
+    def list_words(self, population: str, *, after: int, count: int) -> dict[int, str]:
+        """Return what the releases of a page of a chain asked, in words, by the sequence of their entries."""
+        with self.database.snapshot() as connection:
+            page = list_entries(connection, population, after=after, count=count)
+            said = [(entry, search.read_payload(entry)) for entry in page]
+            return {
+                entry.sequence: self._read(
+                    connection, population, entry, find_release(connection, str(payload.get("release")))
+                ).words
+                for entry, payload in said
+                if payload["kind"] in _KINDS
+            }
 
     def list_months(self) -> list[str]:
         """Return the months in which something was charged, the newest first."""

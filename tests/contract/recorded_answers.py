@@ -419,7 +419,7 @@ def _seal_and_reconcile(life: _Recorder) -> None:
     lost = Checkpoint("town", 1000, "0" * 64, 1, 10**11, 10**11, 0, life.world.curator.keys.list_keys()[-1].key_id)
     signed = SignedCheckpoint(lost, life.world.curator.keys.signer(lost.entry_hash).sign(lost))
     reconcile(ledger, [signed], actor="operator:test", anchor_lost=True)
-    life.send("audra", "get", "/v1/ledger/town?after=3&limit=1000")
+    life.send("audra", "get", "/v1/ledger/town?after=3&limit=1000&words=true")
     asked = life.send("audra", "get", "/v1/admin/populations/town/questions?limit=3").json()["questions"]
     life.send("audra", "get", f"/v1/admin/questions/{asked[-1]['release']}")
     life.send("audra", "get", "/v1/admin/register?limit=1000")

@@ -87,6 +87,17 @@ def test_it_is_searched_by_month_and_read_page_after_page(asked: World) -> None:
     assert seen == [one["release"] for one in ask(asked)["questions"]]
 
 
+def test_the_ledger_says_the_same_words(asked: World) -> None:
+    answer = asked.api("audra").get("/v1/ledger/town?words=true").json()
+    assert answer["asked"][::-1] == [
+        {name: one[name] for name in ("sequence", "words")} for one in ask(asked)["questions"]
+    ]
+    plain = asked.api("audra").get("/v1/ledger/town").json()
+    assert plain == {name: value for name, value in answer.items() if name != "asked"}
+    problem(asked.api("audra").get("/v1/ledger/%00?words=true"), "not-found", 404)
+    problem(asked.api("audra").get("/v1/admin/populations/%00/questions"), "not-found", 404)
+
+
 def test_nobody_else_reads_it(asked: World) -> None:
     release = ask(asked)["questions"][0]["release"]
     for who in ("ada", "ben", "stella"):

@@ -10,7 +10,6 @@ from curator_service.dashboard.page import PageContext, page
 from curator_service.entries.account import GENESIS
 from curator_service.entries.base import KINDS, Units
 from curator_service.identity.policy import Action
-from curator_service.kit.names import NAME
 from curator_service.kit.problems import NotFound
 from curator_service.ledger import search
 from curator_service.ledger.chain.entries import Receipt, StoredEntry, entry_hash
@@ -87,7 +86,7 @@ def choose_chain(context: PageContext) -> Response:
 @page(Action.READ_LEDGER)
 def show_chain(context: PageContext, name: str) -> Response:
     """Show entries, the newest first."""
-    population = _population(context, name)
+    population = context.get(LedgerService).get_population(name)
     asked = {key: context.browser.query.get(key, "").strip() for key in ("kind", "actor", "permit", "month")}
     before = context.count("before", population.sequence + 1)
     with context.services.database.read() as connection:
@@ -110,7 +109,7 @@ def show_chain(context: PageContext, name: str) -> Response:
 @page(Action.READ_LEDGER)
 def show_entry(context: PageContext, name: str, sequence: str) -> Response:
     """Show one entry."""
-    population = _population(context, name)
+    population = context.get(LedgerService).get_population(name)
     absent = NotFound("There is no entry of this sequence.")
     if not (sequence.isascii() and sequence.isdigit() and len(sequence) < 19):
         raise absent
@@ -179,9 +178,3 @@ def _said(context: PageContext, asked: dict[str, str]) -> list[tuple[str, str]]:
     if _MONTH.fullmatch(asked["month"]):
         said["time"] = f"{asked['month']}-"
     return [(name, text) for name, text in said.items() if text]
-
-
-def _population(context: PageContext, name: str) -> Population:
-    if not NAME.fullmatch(name):
-        raise NotFound("There is no population of this name.")
-    return context.get(LedgerService).get_population(name)
