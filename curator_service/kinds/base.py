@@ -205,6 +205,14 @@ class ReleaseKind(ABC, Generic[R, P, ListingT]):
         del request
         return ""
 
+    def noise_of_sums(self, request: Mapping[str, Any], sd: Mapping[str, float]) -> Mapping[str, float]:
+        """Return the standard deviation of a column's sum over rows, of "features" and of "targets", in scaled units.
+
+        A stored answer's request and noise say it. Nothing where an answer has no such sums.
+        """
+        del request, sd
+        return {}
+
     def state_noise(self, parts: tuple[Part, ...]) -> dict[str, float]:
         """Return standard deviations in scaled units under the names that quotes and answers use."""
         return {part.statistic: noise_sd(part.distribution, part.scales[0]) for part in parts}

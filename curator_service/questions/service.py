@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, func, select
 
 from curator_service.kinds.registry import KindRegistry
 from curator_service.kinds.wording import describe_rows
@@ -24,12 +24,12 @@ UNSHOWN = "cannot be shown: what is stored is not the answer that the ledger's e
 _KINDS = ("charge", "derive")
 _LOOKED_THROUGH = 400
 """Questions that one page looks through at most for a column."""
-_MONTHS = Statement(select(SpendingRow.month).distinct().order_by(SpendingRow.month.desc()).limit(240))
+_LAST_MONTH = Statement(select(func.max(SpendingRow.month)))
 _SPENT = Statement(
     select(SpendingRow.population)
-    .where(SpendingRow.month == bindparam("month"))
-    .distinct()
-    .order_by(SpendingRow.population)
+    .where(SpendingRow.month <= bindparam("month"))
+    .group_by(SpendingRow.population)
+    .order_by(func.max(SpendingRow.month).desc(), SpendingRow.population)
 )
 
 
@@ -117,13 +117,17 @@ class QuestionService:
                 if payload["kind"] in _KINDS
             }
 
-    def list_months(self) -> list[str]:
-        """Return the months in which something was charged, the newest first."""
+    def find_last_month(self) -> str:
+        """Return the last month in which something was charged; empty if nothing ever was."""
         with self.database.read() as connection:
-            return [str(month) for (month,) in _MONTHS.all(connection)]
+            row = _LAST_MONTH.first(connection)
+            return "" if row is None else row[0] or ""
 
     def list_populations(self, month: str) -> list[str]:
-        """Return the populations that were charged in a month."""
+        """Return the populations of which something may have been asked in a month: those charged by then.
+
+        An answer that is cut out of another is free; of nothing else. Those charged in that month come first.
+        """
         with self.database.read() as connection:
             return [str(name) for (name,) in _SPENT.all(connection, month=month)]
 

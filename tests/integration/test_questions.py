@@ -148,7 +148,10 @@ def test_an_entry_that_somebody_changed_says_nothing_and_its_page_is_shown(asked
 @pytest.mark.parametrize(
     ("sent", "cells"),
     [
-        (body(features=["age", "sex"]), ["50 to 100 years", "25 years", "F, M", "0 to 6 mg/dL", "3 mg/dL"]),
+        (
+            body(features=["age", "sex"]),
+            ["50 to 100 years", "25 years", "F, M", "0 to 6 mg/dL", "3 mg/dL", "± 3,200 years"],
+        ),
         (
             body(features=[{"log": ["weight"]}], where={"less": ["age", 70]}),
             ["40 to 160 kg", "log(weight)", "0 to 6 mg/dL", "false, true"],
@@ -174,6 +177,20 @@ def test_what_is_cut_out_of_an_answer_names_it_and_costs_nothing(asked: World) -
     cut = ask(asked)["questions"][0]
     assert (cut["release"], cut["units"], cut["source"]) == (answer.json()["id"], "0", bought.json()["id"])
     assert cut["words"] == "sums for linear models of kappa on age"
+
+
+def test_a_month_without_a_charge_shows_what_was_cut_out_of_an_earlier_answer(asked: World) -> None:
+    rows = {"map": "box"}
+    whole = body(price={"mu": 0.02}, features=["age", "weight"], rows=rows)
+    asked.api("ada").post("/v1/datasets/cohort/releases", json=whole, key="whole")
+    asked.clock.advance(days=40)
+    asked.curator.versions.cut_due()
+    asked.clock.advance(days=1)
+    part = body(price={"mu": 0.001}, features=["age"], rows=rows)
+    cut = asked.api("ada").post("/v1/datasets/cohort/releases", json=part, key="part").json()
+    month = cut["created_at"][:7]
+    page = Person(asked, "audra").get(f"/admin/releases?month={month}").text
+    assert f'data-release="{cut["id"]}"' in page
 
 
 def test_evidence_says_the_same(asked: World, tmp_path: Path) -> None:

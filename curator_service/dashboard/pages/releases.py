@@ -36,9 +36,8 @@ def show_releases(context: PageContext) -> Response:
     accounts = {one.name for one in context.get(LedgerService).list_populations()}
     homes = {one.name: one.population for one in context.get(DatasetService).list_all()}
     population = asked["population"] or homes.get(asked["dataset"], "")
-    months = questions.list_months()
     if not population and not _MONTH.fullmatch(asked["month"]):
-        asked["month"] = months[0] if months else ""
+        asked["month"] = questions.find_last_month()
     actor = context.people.named(asked["who"]).id or asked["who"]
     wanted = {"actor": actor, "permit": asked["permit"], "dataset": asked["dataset"]}
     if _MONTH.fullmatch(asked["month"]):
@@ -84,9 +83,9 @@ def show_release(context: PageContext, release_id: str) -> Response:
         "release.html",
         question=_show(question),
         population=account,
-        columns=_list_columns(question),
+        columns=_list_columns(context, question),
         noise=_list_noise(context, question),
-        law=DISTRIBUTIONS.get(question.about.get("noise", {}).get("distribution", ""), ("", 0.0)),
+        law=_law(question),
         request=question.request,
         guess=guess_by(account, question.units),
         protected=PROTECTED[account.adjacency],
@@ -118,17 +117,34 @@ def _show(question: Question) -> dict[str, Any]:
     }
 
 
-def _list_columns(question: Question) -> list[dict[str, str]]:
-    """Return the columns of a release: names, public bounds or levels, and what one scaled unit is."""
+def _law(question: Question) -> tuple[str, float]:
+    """Return the noise's law, and how many standard deviations 95 of 100 draws are within."""
+    return DISTRIBUTIONS.get(question.about.get("noise", {}).get("distribution", ""), ("", 0.0))
+
+
+def _list_columns(context: PageContext, question: Question) -> list[dict[str, str]]:
+    """Return the columns of a release: names, public bounds or levels, one scaled unit, and the noise of their sums."""
+    about = question.about
+    if question.request is None:
+        return []
+    sums = context.get(KindRegistry)[about["kind"]].noise_of_sums(about["request"], about["noise"]["sd"])
+    of = {one["name"]: sd for members, sd in sums.items() for one in about[members]}
     found = []
     for column in question.columns:
         low, high, unit = column.get("lower"), column.get("upper"), column.get("unit") or ""
         if low is None or high is None:
-            values, scaled = ", ".join(column.get("levels") or ()) or "–", "1"
+            values, scale, unit = ", ".join(column.get("levels") or ()) or "–", 1.0, "rows"
         else:
-            values = f"{write_brief(low)} to {write_brief(high)} {unit}".strip()
-            scaled = f"{write_brief((high - low) / 2)} {unit}".strip()
-        found.append({"name": column["name"], "values": values, "scaled": scaled})
+            values, scale = f"{write_brief(low)} to {write_brief(high)} {unit}".strip(), (high - low) / 2
+        noise = of.get(column["name"])
+        found.append(
+            {
+                "name": column["name"],
+                "values": values,
+                "scaled": "1" if low is None else f"{write_brief(scale)} {unit}".strip(),
+                "noise": "–" if noise is None else f"± {write_brief(_law(question)[1] * noise * scale)} {unit}".strip(),
+            }
+        )
     return found
 
 

@@ -168,6 +168,13 @@ class Gram(ReleaseKind[GramRequest, GramPlan, GramListing]):
         """Return a stored request as a formula."""
         return write_formula(request, request["targets"])
 
+    def noise_of_sums(self, request: Mapping[str, Any], sd: Mapping[str, float]) -> Mapping[str, float]:
+        """Return it of the row and the column of the constant term; combined terms have none."""
+        if not request["intercept"] or request["rows"]["map"] == "linear":
+            return {}
+        named = {"features": "xtx_offdiagonal", "targets": "xty"}
+        return {name: sd[statistic] for name, statistic in named.items() if statistic in sd}
+
     def state_noise(self, parts: tuple[Part, ...]) -> dict[str, float]:
         """Return standard deviations by statistic; XᵀX has one on its diagonal and one off it."""
         return _state_noise(parts)
