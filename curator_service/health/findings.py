@@ -3,10 +3,9 @@
 import json
 import os
 import stat
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +13,7 @@ from curator_service.approvals.repository import OPEN
 from curator_service.approvals.service import ApprovalService
 from curator_service.datasets.service import DatasetService
 from curator_service.identity.service import IdentityService
-from curator_service.kit.clock import EARLIER_MAX, timestamp, utc_now
+from curator_service.kit.clock import EARLIER_MAX, timestamp
 from curator_service.kit.files import write_private
 from curator_service.kit.milestones import Milestone, find
 from curator_service.permits.service import PermitService
@@ -75,7 +74,7 @@ def check_rows(datasets: DatasetService) -> Iterator[Finding]:
     yield Finding("rows", WELL if there else ILL, "are there" if there else "of a dataset are gone", remedy)
 
 
-def check_tasks(data_dir: Path) -> Iterator[Finding]:
+def check_tasks(data_dir: Path, now: datetime) -> Iterator[Finding]:
     """Say when the operator's tasks ended last."""
     limits = {
         Milestone.LEDGER_VERIFIED: (VERIFIED_WITHIN_S, "curator ledger verify"),
@@ -88,14 +87,15 @@ def check_tasks(data_dir: Path) -> Iterator[Finding]:
         elif not noted.is_well:
             yield Finding(what, ILL, "it failed when it ran last", f"run `{command}`, and read what it says")
         else:
-            days = (time.time() - noted.at) / 86_400
+            days = (now.timestamp() - noted.at) / 86_400
             late = not -EARLIER_MAX / DAY <= days <= within_s / 86_400  # before now: the clock was ahead
             yield Finding(what, CARE if late else WELL, f"{days:.1f} days ago", f"run `{command}`" if late else "")
 
 
-def check_people(identity: IdentityService, permits: PermitService, approvals: ApprovalService) -> Iterator[Finding]:
+def check_people(
+    identity: IdentityService, permits: PermitService, approvals: ApprovalService, now: datetime
+) -> Iterator[Finding]:
     """Say what ends soon, and what waits for a second person."""
-    now = utc_now()
     today, soon = timestamp(now), timestamp(now + SOON)
     ending = sum(token.revoked_at is None and today < token.expires_at <= soon for token in identity.list_tokens())
     if ending:

@@ -2,7 +2,6 @@
 
 import platform
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,8 +81,8 @@ class Health:
         None if the curator is not sealed; empty where the moment is not known.
     seals : list of Seal
         The newest first.
-    samples : list of Sample or None
-        The last day in slots of five minutes, the oldest first.
+    day : list of (int, Sample or None)
+        The last day in slots of five minutes, the oldest first, each with its begin in seconds since 1970.
     version, python, database, revision : str
     """
 
@@ -99,7 +98,7 @@ class Health:
     oldest_job: str
     sealed_since: str | None
     seals: list[Seal]
-    samples: list[Sample | None]
+    day: list[tuple[int, Sample | None]]
     version: str
     python: str
     database: str
@@ -113,8 +112,11 @@ class HealthService:
     ----------
     folders : mapping of str to Path
         Those of the data, the keys and the anchor.
-    memory : callable
-        Returns the free share of the memory, in percent.
+
+    Attributes
+    ----------
+    memory, disks : callable
+        Return what is free of the memory, and of the disk of each folder, in percent.
     """
 
     def __init__(
@@ -128,12 +130,13 @@ class HealthService:
         *,
         clock: SettledClock,
         now: Clock,
-        memory: Callable[[], int | None] = measure_memory,
     ) -> None:
         self.folders, self.data_dir = folders, folders["data"]
         self.ledger, self.datasets = ledger, datasets
         self.identity, self.permits, self.approvals = identity, permits, approvals
-        self.clock, self.now, self.memory = clock, now, memory
+        self.clock, self.now = clock, now
+        self.memory: Callable[[], int | None] = measure_memory
+        self.disks: Callable[[], dict[str, int]] = self._measure_disks
         self.samples = Samples(self.data_dir / "samples")
         self._counting, self._counted = threading.Lock(), Sample()
 
@@ -147,7 +150,7 @@ class HealthService:
         """Write what was counted since the last call, and what is free now."""
         with self._counting:
             counted, self._counted = self._counted, Sample()
-        disk = min(self._measure_disks().values(), default=None)
+        disk = min(self.disks().values(), default=None)
         try:
             self.samples.add(self.now().timestamp(), counted + Sample(0, 0, 0, self.memory(), disk))
         except OSError:
@@ -187,7 +190,7 @@ class HealthService:
             oldest_job=oldest,
             sealed_since=since,
             seals=[Seal(*(str(one.get(name, "")) for name in ("time", "actor", "approved_by"))) for _, one in found],
-            samples=self.samples.read(self.now().timestamp()),
+            day=self.samples.read(self.now().timestamp()),
             version=__version__,
             python=platform.python_version(),
             database="SQLite" if database.is_sqlite else "PostgreSQL",
@@ -197,8 +200,8 @@ class HealthService:
     def check_rest(self) -> Iterator[Finding]:
         """Look at rows, tasks and people, as `curator doctor` does, too."""
         yield from check_rows(self.datasets)
-        yield from check_tasks(self.data_dir)
-        yield from check_people(self.identity, self.permits, self.approvals)
+        yield from check_tasks(self.data_dir, self.now())
+        yield from check_people(self.identity, self.permits, self.approvals, self.now())
 
     def _find_seal(self) -> str | None:
         reason, since = self.ledger.guard.status()
@@ -213,7 +216,7 @@ class HealthService:
             fault = check_folder(name, folder)
             if fault is not None:
                 yield fault
-        yield from check_shares(self._measure_disks(), self.memory())
+        yield from check_shares(self.disks(), self.memory())
         if not self.clock.is_settled():
             remedy = "set it by a time service such as chrony: docs/operations.md#the-clock-was-wrong"
             yield Finding("clock", ILL, "is not believed: it is off the newest entry of the ledger", remedy)
@@ -233,15 +236,15 @@ class HealthService:
         return Noted(noted.at, sorted(own, key=lambda one: STATES.index(one.state) if one.state in STATES else 0))
 
 
-def age_of(at: float) -> str:
+def age_of(at: float, now: float) -> str:
     """Return how long ago a moment was, in words; a moment to come is of a clock that was ahead.
 
     Examples
     --------
-    >>> age_of(time.time() - 200_000), age_of(time.time() - 8000), age_of(time.time() - 1)
+    >>> age_of(0, 200_000), age_of(0, 8000), age_of(0, 1)
     ('2.3 days ago', '2 hours ago', 'less than an hour ago')
     """
-    hours = (time.time() - at) / 3600
+    hours = (now - at) / 3600
     if hours < 0:
         return "after now: the clock was ahead"
     if hours < 1:

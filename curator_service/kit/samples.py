@@ -91,8 +91,11 @@ class Samples:
         finally:
             os.close(descriptor)
 
-    def read(self, at: float) -> list[Sample | None]:
-        """Return the whole slots of the day before a moment, the oldest first; None where nothing was added."""
+    def read(self, at: float) -> list[tuple[int, Sample | None]]:
+        """Return the whole slots of the day before a moment, the oldest first, each with its begin.
+
+        The sample is None where nothing was added.
+        """
         last = int(at // SLOT_S)
         try:
             content = self._path.read_bytes()
@@ -103,7 +106,7 @@ class Samples:
             if (len(content) == SLOTS * _SLOT.size)
             else {}
         )
-        return [held.get(number) for number in range(last - SLOTS + 1, last)]
+        return [(number * SLOT_S, held.get(number)) for number in range(last - SLOTS + 1, last)]
 
 
 def _read(slot: bytes) -> tuple[int, Sample]:

@@ -3,14 +3,14 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from fastapi import APIRouter, Response
 from markupsafe import Markup
 
 from curator_service.dashboard.charts import trace
 from curator_service.dashboard.page import PageContext, page
-from curator_service.health.findings import ILL, WELL
+from curator_service.health.findings import WELL
 from curator_service.health.notes import list_notes
 from curator_service.health.service import HealthService, age_of
 from curator_service.identity.policy import Action
@@ -39,21 +39,26 @@ class Line:
 def show_health(context: PageContext) -> Response:
     """Show findings, tasks, cuts, jobs, the last day, seals of the past and versions."""
     health = context.get(HealthService).look()
-    known = [one for one in health.samples if one is not None]
-    now = context.get(HealthService).now()
+    samples = [one for _, one in health.day]
+    known = [one for one in samples if one is not None]
+    now = context.get(HealthService).now().timestamp()
+    end = datetime.fromtimestamp(health.day[-1][0] + SLOT_S, UTC)
     wrong = [one for one in health.findings if one.state != WELL]
     return context.render(
         "health.html",
         health=health,
         wrong=wrong,
         well=[one for one in health.findings if one.state == WELL],
-        is_ill=any(one.state == ILL for one in wrong),
-        lines=[] if not known else draw_lines(health.samples),
-        hours=[f"{now - timedelta(hours=hours):%H:%M}" for hours in HOURS],
-        counted=[sum(one.counts[i] for one in known) for i in range(3)],
+        attention=sum(
+            one.state != WELL for one in [*health.findings, *(health.doctor.findings if health.doctor else [])]
+        ),
+        lines=[] if not known else draw_lines(samples),
+        hours=[f"{end - timedelta(hours=hours):%H:%M}" for hours in HOURS],
+        counted=[f"{sum(one.counts[i] for one in known):,}" for i in range(3)],
+        has_failed=any(one.failed for one in known),
         is_short=len(known) < SEVERAL,
         notes=list_notes(),
-        age_of=age_of,
+        age_of=lambda at: age_of(at, now),
         slot=MINUTES,
     )
 
@@ -63,8 +68,8 @@ def draw_lines(samples: Sequence[Sample | None]) -> list[Line]:
     found = [
         _draw("Requests", "per minute", samples, lambda one: one.requests / MINUTES),
         _draw("Errors of the server", f"in {MINUTES} minutes", samples, lambda one: one.failed),
-        _draw("Memory that is free", "%, least", samples, lambda one: one.memory_free, top=100),
-        _draw("Disk that is free", "%, of the fullest one", samples, lambda one: one.disk_free, top=100),
+        _draw("Memory that is free", "in %", samples, lambda one: one.memory_free, top=100),
+        _draw("Disk that is free", "in %, of the fullest one", samples, lambda one: one.disk_free, top=100),
     ]
     return [one for one in found if one is not None]
 
