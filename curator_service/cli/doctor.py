@@ -36,7 +36,8 @@ _EMPTY = Finding("schema", CARE, "the database is empty", "the first command tha
 def doctor(as_json: AsJson = False) -> None:
     """Say what is wrong, and how to mend it."""
     findings = list(examine())
-    _note(findings)
+    if any(one.what == "schema" and one.state == WELL for one in findings):  # else there is no curator to note it of
+        _note(findings)
     table = Table("", "what", "found", "what to do", title="Doctor")
     shown = {WELL: "[green]well[/green]", CARE: "[yellow]care[/yellow]", ILL: "[red]ill[/red]"}
     for finding in findings:
@@ -47,14 +48,14 @@ def doctor(as_json: AsJson = False) -> None:
 
 
 def _note(findings: list[Finding]) -> None:
-    """Keep the findings for the page of operators, where the data folder is there; not why a ledger does not hold."""
+    """Keep the findings for the page of operators, but for why a ledger does not hold."""
     told = [
         replace(one, found="does not hold, or is sealed: run `curator doctor`")
         if one.what == "ledger" and one.state == ILL
         else one
         for one in findings
     ]
-    with suppress(ValueError, OSError):  # the settings cannot be read, or there is no folder yet
+    with suppress(OSError):
         note_findings(Settings().data_dir, told)
 
 

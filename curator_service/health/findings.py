@@ -16,6 +16,7 @@ from curator_service.identity.service import IdentityService
 from curator_service.kit.clock import EARLIER_MAX, timestamp
 from curator_service.kit.files import write_private
 from curator_service.kit.milestones import Milestone, find
+from curator_service.kit.wire import load_json
 from curator_service.permits.service import PermitService
 
 SOON, DAY = timedelta(days=14), timedelta(days=1)
@@ -122,7 +123,7 @@ def find_noted(data_dir: Path) -> Noted | None:
         with (data_dir / _NOTED).open("rb") as file:
             at, text = os.fstat(file.fileno()).st_mtime, file.read(_NOTED_BYTES)
         findings = [
-            Finding(*map(str, (one["what"], one["state"], one["found"], one["remedy"]))) for one in json.loads(text)
+            Finding(*map(str, (one["what"], one["state"], one["found"], one["remedy"]))) for one in load_json(text)
         ]
     except (OSError, ValueError, TypeError, KeyError):
         return None

@@ -4,6 +4,7 @@ import platform
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from curator_service import __version__
@@ -26,7 +27,7 @@ from curator_service.health.findings import (
 from curator_service.health.machine import measure_memory
 from curator_service.identity.service import IdentityService
 from curator_service.kit import milestones
-from curator_service.kit.clock import Clock, SettledClock
+from curator_service.kit.clock import EARLIER_MAX, Clock, SettledClock
 from curator_service.kit.milestones import Milestone
 from curator_service.kit.samples import Sample, Samples
 from curator_service.ledger import search
@@ -245,7 +246,7 @@ def age_of(at: float, now: float) -> str:
     ('2.3 days ago', '2 hours ago', 'less than an hour ago')
     """
     hours = (now - at) / 3600
-    if hours < 0:
+    if hours < -EARLIER_MAX / timedelta(hours=1):
         return "after now: the clock was ahead"
     if hours < 1:
         return "less than an hour ago"
