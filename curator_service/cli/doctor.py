@@ -105,7 +105,9 @@ def _folders(settings: Settings) -> Iterator[Finding]:
     apart = settings.anchor_folder.exists() and settings.data_dir.exists()
     if apart and settings.anchor_folder.stat().st_dev == settings.data_dir.stat().st_dev:
         found = "lies on the same disk as the data"
-        yield Finding("anchor", CARE, found, "put CURATOR_ANCHOR_DIR on a disk that no backup restores with the data")
+        yield Finding(
+            "disk of the anchor", CARE, found, "put CURATOR_ANCHOR_DIR on a disk that no backup restores with the data"
+        )
 
 
 def _folder(name: str, folder: Path) -> Finding:
