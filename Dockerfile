@@ -11,7 +11,7 @@ RUN python -m venv /opt/curator
 # Every dependency, the build backend included, is pinned by hash; wheels only, so that nothing of theirs runs here.
 COPY locks/server.lock locks/server.lock
 RUN /opt/curator/bin/pip install --require-hashes --only-binary :all: --requirement locks/server.lock
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE CHANGELOG.md ./
 COPY docs/glossary.md docs/glossary.md
 COPY migrations migrations
 COPY curator_service curator_service

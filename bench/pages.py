@@ -3,8 +3,8 @@
     python -m bench.pages [--postgres URL] [--populations N] [--entries N] [--repeats N] [--limit-ms MS]
 
 A quarter of the entries is one chain's, and the rest is spread evenly. Every page is asked of the application itself,
-without a network, as a privacy officer; the first time nothing of it is in a cache. Prints Markdown; ends with status 1
-where a page takes longer than the limit even when it is fastest.
+without a network, as somebody with every role of pages; the first time nothing of it is in a cache. Prints Markdown;
+ends with status 1 where a page takes longer than the limit even when it is fastest.
 """
 
 import argparse
@@ -217,7 +217,7 @@ def main() -> None:
         curator = make_curator(settings)
         curator.database.upgrade()
         fill(curator, folder, options.populations, options.entries)
-        token = curator.identity.create_token("officer", Role.PRIVACY_OFFICER, Role.STEWARD).text
+        token = curator.identity.create_token("officer", Role.PRIVACY_OFFICER, Role.OPERATOR, Role.STEWARD).text
         permit = curator.permits.list_permits()[0].id
         actor = curator.identity.list_principals()[0].name
         long = "/admin/populations/people-0000"
@@ -238,7 +238,7 @@ def main() -> None:
             "/admin/spending?population=people-0500&by=month", "/admin/permits", f"/admin/permits/{permit}",
             "/admin/permits/ask", "/admin/proposals", f"/admin/proposals/{proposal}", "/admin/inbox",
             f"/admin/inbox/{file}", f"/admin/releases/{release}", "/admin/datasets",
-            "/admin/datasets/set-0500", "/admin/tokens", "/admin/keys",
+            "/admin/datasets/set-0500", "/admin/tokens", "/admin/keys", "/admin/health",
             "/admin/releases", "/admin/releases?month=2025-03", "/admin/releases?dataset=set-0500",
             "/admin/releases?population=people-0000&column=x3", f"/admin/releases?dataset=set-0000&permit={permit}",
         ]  # fmt: skip

@@ -4,6 +4,7 @@ from curator_service.api.acts import Acts
 from curator_service.approvals.acts import acts as approvals
 from curator_service.datasets.acts import acts as datasets
 from curator_service.evidence.acts import acts as evidence
+from curator_service.health.acts import acts as health
 from curator_service.ledger.acts import acts as ledger
 from curator_service.permits.acts import acts as permits
 from curator_service.questions.acts import acts as questions
@@ -23,4 +24,5 @@ SLICES: tuple[Acts, ...] = (
     evidence,
     questions,
     surveys,
+    health,
 )

@@ -3,7 +3,7 @@
 import functools
 import gc
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Annotated, Any
 
 from anyio import to_thread
@@ -50,6 +50,7 @@ _USES_EVERY_S = 60.0
 _PROPOSALS_EVERY_S = 60.0
 _ANSWERS_EVERY_S = 60.0
 _ANCHOR_EVERY_S = 600.0
+_SAMPLES_EVERY_S = 60.0
 _DESCRIPTION = """Noisy sufficient statistics of patients' rows, each charged to the privacy budget of its population.
 Statistics and their noise are in scaled units; `terms` and `targets` lead back to the manifest's units."""
 
@@ -104,13 +105,14 @@ def create_app(
     metrics = make_metrics(settings, kinds)
     job_waits = JobWaits(curator.database)
     pages = SharedLook(lambda: metrics.render(readiness.state()))
-    observer = Observer(metrics, make_tracer(settings.traces_url))
+    observer = Observer(metrics, make_tracer(settings.traces_url), curator.health.count)
     beside = [
         Periodic("the cuts", _ending(curator.clock, curator.versions.cut_due), _CUTS_EVERY_S),
         Periodic("the last uses of tokens", curator.identity.write_uses, _USES_EVERY_S),
         Periodic("the ends of proposals", _ending(curator.clock, curator.approvals.expire_due), _PROPOSALS_EVERY_S),
         Periodic("the stored answers", curator.releases.check_stored, _ANSWERS_EVERY_S),
         Periodic("the anchor", curator.ledger.guard.compact_anchor, _ANCHOR_EVERY_S),
+        Periodic("the samples", curator.health.sample, _SAMPLES_EVERY_S),
     ]
 
     def start() -> None:
@@ -139,6 +141,8 @@ def create_app(
             gc.unfreeze()
             for work in beside:
                 work.stop()
+            with suppress(OSError):  # what was counted since the last minute
+                curator.health.sample()
             for looking in (readiness, pages, job_waits):
                 looking.close()
             curator.close()
@@ -199,8 +203,7 @@ def make_metrics(settings: Settings, kinds: KindRegistry) -> Metrics:
     Metrics
         With the folders of the settings.
     """
-    folders = {"data": settings.data_dir, "keys": settings.keys_folder, "anchor": settings.anchor_folder}
-    return Metrics(kinds.names, settings.data_dir, folders)
+    return Metrics(kinds.names, settings.data_dir, settings.folders)
 
 
 def _add_health(app: FastAPI, readiness: Readiness, pages: SharedLook[bytes]) -> None:

@@ -19,6 +19,7 @@ from curator_service.datasets.service import DatasetService
 from curator_service.datasets.snapshot import INCOMING, Storage
 from curator_service.datasets.versions import VersionService
 from curator_service.evidence.service import EvidenceService
+from curator_service.health.service import HealthService
 from curator_service.identity.oidc.providers import IdentityProviders
 from curator_service.identity.service import AuthenticationRequired, IdentityService
 from curator_service.kinds.registry import KINDS, KindRegistry
@@ -75,6 +76,7 @@ class Curator:
     questions: QuestionService
     evidence: EvidenceService
     surveys: SurveyService
+    health: HealthService
     requests: ConcurrencyLimiter
     rate: RateLimiter
     pages: RateLimiter
@@ -244,6 +246,7 @@ def make_curator(
             rate=RateLimiter(settings.requests_per_minute, "looks at surveys and reports of one address"),
             now=now,
         ),
+        health=HealthService(settings.folders, ledger, datasets, identity, permits, approvals, clock=clock, now=now),
         requests=ConcurrencyLimiter(THREADS, "requests", retry_after_s=1),
         rate=RateLimiter(settings.requests_per_minute, "requests of one principal"),
         # Apart: whoever has somebody's token, or that one's session, keeps them from the other way in no longer.

@@ -378,6 +378,11 @@ class Settings(BaseSettings):
         return self.keys_dir or self.data_dir.absolute() / "keys"
 
     @property
+    def folders(self) -> dict[str, Path]:
+        """Folders of the curator by what is in them."""
+        return {"data": self.data_dir, "keys": self.keys_folder, "anchor": self.anchor_folder}
+
+    @property
     def anchor_folder(self) -> Path:
         """The folder of the anchor."""
         data_dir = self.data_dir.absolute()

@@ -8,6 +8,7 @@ from analyst_client.admin.sending import Command, Named, Sender, segment
 from analyst_client.local.surveys import Invitations, Survey
 from analyst_client.schema.administration import Account, EndedPermit, Held, NewToken, Person, Question, Seal, Token
 from analyst_client.schema.datasets import Dataset
+from analyst_client.schema.health import Health
 from analyst_client.schema.identity import Identity
 from analyst_client.schema.permits import Permit, Proposal
 from analyst_client.schema.requests import choose_key
@@ -35,6 +36,10 @@ class Acts(Sender):
             The public facts of a dataset.
         """
         return Dataset.read(self._get(f"/v1/datasets/{segment(name)}"))
+
+    def get_health(self) -> Health:
+        """Show findings, backups, cuts, jobs, seals of the past and the requests of the last day."""
+        return Health.read(self._get("/v1/admin/health"))
 
     def list_jobs(self) -> Listing[Held]:
         """List jobs that wait or run; to an analyst, their own."""
@@ -580,6 +585,7 @@ class Acts(Sender):
 COMMANDS: Mapping[str, Command] = {
     "datasets list": Command("list_datasets", ()),
     "datasets show": Command("get_dataset", ("name",)),
+    "health": Command("get_health", ()),
     "jobs cancel": Command(
         "cancel_job", ("job_id",), consequence="The job's work is lost, and whoever asked has to ask again"
     ),

@@ -130,14 +130,22 @@ class Metrics:
             "The share of a folder's disk that is free or taken by rows that wait for a cut, in hundredths.",
             labels=["folder"],
         )
-        for name, folder in self._folders.items():
-            try:
-                disk, is_of_data = shutil.disk_usage(folder), os.stat(folder).st_dev == os.stat(self._data_dir).st_dev
-            except OSError:
-                continue
-            left = disk.free + (waiting_bytes if is_of_data else 0)
-            free.add_metric([name], int(100 * min(left / disk.total, 1.0)) / 100)
+        for name, share in measure_free(self._folders, self._data_dir, waiting_bytes).items():
+            free.add_metric([name], share / 100)
         return free
+
+
+def measure_free(folders: Mapping[str, Path], data_dir: Path, waiting_bytes: int) -> dict[str, int]:
+    """Return the share of each folder's disk that is free or taken by rows that wait, in percent, rounded down."""
+    found = {}
+    for name, folder in folders.items():
+        try:
+            disk, is_of_data = shutil.disk_usage(folder), os.stat(folder).st_dev == os.stat(data_dir).st_dev
+        except OSError:
+            continue
+        left = disk.free + (waiting_bytes if is_of_data else 0)
+        found[name] = int(100 * min(left / disk.total, 1.0))
+    return found
 
 
 def _gauge(name: str, about: str, value: float, **labels: str) -> GaugeMetricFamily:

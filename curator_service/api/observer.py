@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Callable
 from typing import Any
 
 from starlette.datastructures import Headers
@@ -19,11 +20,20 @@ NOTES = ("problem", "kind", "outcome", "principal")
 
 
 class Observer:
-    """Tells the operator of requests."""
+    """Tells the operator of requests.
 
-    def __init__(self, metrics: Metrics, tracer: Tracer | None = None) -> None:
+    Parameters
+    ----------
+    count : callable, optional
+        Takes the route and the status of each answer.
+    """
+
+    def __init__(
+        self, metrics: Metrics, tracer: Tracer | None = None, count: Callable[[str, int], None] | None = None
+    ) -> None:
         self.metrics = metrics
         self.tracer = tracer
+        self._count = count
 
     def end(self, scope: Scope, status: int, seconds: float) -> None:
         """Tell of a request that is over.
@@ -50,6 +60,8 @@ class Observer:
             **{name: notes[name] for name in NOTES if name in notes},
         }
         self.metrics.count_request(method, route, status, seconds)
+        if self._count is not None:
+            self._count(route, status)
         if "problem" in notes:
             self.metrics.count_refusal(notes["problem"])
         if "kind" in notes:

@@ -1,11 +1,9 @@
 """Checks of a curator, with a remedy for each fault."""
 
-import os
 import shutil
-import stat
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict, replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,14 +13,13 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import SQLAlchemyError
 from threadpoolctl import threadpool_limits
 
-from curator_service.approvals.repository import OPEN
 from curator_service.cli.common import AsJson, emit, escape
 from curator_service.container import Curator, make_curator
 from curator_service.exposure import find_exposures
+from curator_service.health.findings import CARE, DAY, ILL, WELL, Finding, check_folder, note_findings
 from curator_service.kinds.registry import KINDS
 from curator_service.kit.clock import EARLIER_MAX, LATER_MAX, find_lead, timestamp, utc_now
 from curator_service.kit.db import DATABASE_ERRORS, PoolerError, SchemaError, is_absent, name_database
-from curator_service.kit.milestones import Milestone, find
 from curator_service.ledger.accounts.reservations import beat
 from curator_service.ledger.chain.signing import SigningError
 from curator_service.ledger.trust.anchor import AnchorError
@@ -30,20 +27,7 @@ from curator_service.privacy.selftest import SelfTestError, run_self_test
 from curator_service.settings import Settings, explain
 
 FREE_BYTES = 2**30
-SOON = timedelta(days=14)
-DAY, APART = timedelta(days=1), timedelta(minutes=5)
-VERIFIED_WITHIN_S, BACKED_UP_WITHIN_S = 8 * 86_400, 2 * 86_400
-WELL, CARE, ILL = "well", "care", "ill"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A check, its result, and the remedy for a fault."""
-
-    what: str
-    state: str
-    found: str
-    remedy: str = ""
+APART = timedelta(minutes=5)
 
 
 _EMPTY = Finding("schema", CARE, "the database is empty", "the first command that writes makes it")
@@ -52,6 +36,8 @@ _EMPTY = Finding("schema", CARE, "the database is empty", "the first command tha
 def doctor(as_json: AsJson = False) -> None:
     """Say what is wrong, and how to mend it."""
     findings = list(examine())
+    if any(one.what == "schema" and one.state == WELL for one in findings):  # else there is no curator to note it of
+        _note(findings)
     table = Table("", "what", "found", "what to do", title="Doctor")
     shown = {WELL: "[green]well[/green]", CARE: "[yellow]care[/yellow]", ILL: "[red]ill[/red]"}
     for finding in findings:
@@ -59,6 +45,18 @@ def doctor(as_json: AsJson = False) -> None:
     emit([asdict(finding) for finding in findings], as_json=as_json, table=table)
     if any(finding.state == ILL for finding in findings):
         raise typer.Exit(1)
+
+
+def _note(findings: list[Finding]) -> None:
+    """Keep the findings for the page of operators, but for why a ledger does not hold."""
+    told = [
+        replace(one, found="does not hold, or is sealed: run `curator doctor`")
+        if one.what == "ledger" and one.state == ILL
+        else one
+        for one in findings
+    ]
+    with suppress(OSError):
+        note_findings(Settings().data_dir, told)
 
 
 def examine() -> Iterator[Finding]:
@@ -102,22 +100,20 @@ def _machine() -> Iterator[Finding]:
 
 
 def _folders(settings: Settings) -> Iterator[Finding]:
-    named = {"data": settings.data_dir, "keys": settings.keys_folder, "anchor": settings.anchor_folder}
-    for name, folder in named.items():
+    for name, folder in settings.folders.items():
         yield _folder(name, folder)
     apart = settings.anchor_folder.exists() and settings.data_dir.exists()
     if apart and settings.anchor_folder.stat().st_dev == settings.data_dir.stat().st_dev:
         found = "lies on the same disk as the data"
-        yield Finding("anchor", CARE, found, "put CURATOR_ANCHOR_DIR on a disk that no backup restores with the data")
+        yield Finding(
+            "disk of the anchor", CARE, found, "put CURATOR_ANCHOR_DIR on a disk that no backup restores with the data"
+        )
 
 
 def _folder(name: str, folder: Path) -> Finding:
-    if not folder.exists():
-        return Finding(name, CARE, f"{folder} is not there yet", "the first command that writes makes it")
-    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-        return Finding(name, ILL, f"{folder} cannot be used by this user", "run as the curator's own user")
-    if folder.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        return Finding(name, ILL, f"{folder} is open to other users", f"chmod 700 {folder}")
+    fault = check_folder(name, folder)
+    if fault is not None:
+        return fault
     free = shutil.disk_usage(folder).free
     if free < FREE_BYTES:
         return Finding(name, ILL, f"{free // 2**20} MiB are free in {folder}", "make room: nothing is released without")
@@ -146,7 +142,7 @@ def _curator(curator: Curator, settings: Settings) -> Iterator[Finding]:
         remedy = "end whoever holds its lock, or let CURATOR_DATABASE_URL name the server that takes writes"
         yield Finding("database", ILL, "is read and takes no write: nothing can be released", remedy)
     looks: list[Callable[[Curator, Settings], Iterator[Finding]]]
-    looks = [_clock, _ledger, _rows, _tasks, _people, _providers]
+    looks = [_clock, _ledger, _rest, _providers]
     for look in looks:
         yield from look(curator, settings)
 
@@ -183,44 +179,8 @@ def _ledger(curator: Curator, _: Settings) -> Iterator[Finding]:
     yield Finding("ledger", ILL if reason else WELL, reason or "and the anchor agree", remedy)
 
 
-def _rows(curator: Curator, _: Settings) -> Iterator[Finding]:
-    there = curator.datasets.has_all_rows()
-    remedy = "" if there else "curator ledger verify says of which; restore them from a backup"
-    yield Finding("rows", WELL if there else ILL, "are there" if there else "of a dataset are gone", remedy)
-
-
-def _tasks(_: Curator, settings: Settings) -> Iterator[Finding]:
-    limits = {
-        Milestone.LEDGER_VERIFIED: (VERIFIED_WITHIN_S, "curator ledger verify"),
-        Milestone.BACKUP_WRITTEN: (BACKED_UP_WITHIN_S, "curator backup FILE"),
-    }
-    for milestone, (within_s, command) in limits.items():
-        noted, what = find(settings.data_dir, milestone), milestone.value.replace("_", " ")
-        if noted is None:
-            yield Finding(what, CARE, "never", f"run `{command}` from a timer: docs/operations.md")
-        elif not noted.is_well:
-            yield Finding(what, ILL, "it failed when it ran last", f"run `{command}`, and read what it says")
-        else:
-            days = (time.time() - noted.at) / 86_400
-            late = not -EARLIER_MAX / DAY <= days <= within_s / 86_400  # before now: the clock was ahead
-            yield Finding(what, CARE if late else WELL, f"{days:.1f} days ago", f"run `{command}`" if late else "")
-
-
-def _people(curator: Curator, _: Settings) -> Iterator[Finding]:
-    now = utc_now()
-    today, soon = timestamp(now), timestamp(now + SOON)
-    ending = sum(
-        token.revoked_at is None and today < token.expires_at <= soon for token in curator.identity.list_tokens()
-    )
-    if ending:
-        yield Finding("tokens", CARE, f"{ending} expire within {SOON.days} days", "curator tokens list")
-    lasting = [p for p in curator.permits.list_permits() if not p.ended_at and p.terms.expires_at]
-    ending = sum(today < str(permit.terms.expires_at) <= soon for permit in lasting)
-    if ending:
-        yield Finding("permits", CARE, f"{ending} end within {SOON.days} days", "curator permits list")
-    waiting = sum(proposal.state == OPEN for proposal in curator.approvals.list_proposals())
-    if waiting:
-        yield Finding("proposals", CARE, f"{waiting} wait for a second person", "curator proposals list")
+def _rest(curator: Curator, _: Settings) -> Iterator[Finding]:
+    yield from curator.health.check_rest()
 
 
 def _providers(curator: Curator, settings: Settings) -> Iterator[Finding]:

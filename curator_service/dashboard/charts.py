@@ -62,5 +62,34 @@ def line(points: Sequence[float], described: str, *, height: int = 260) -> Marku
     return _FIGURE.format("chart", WIDTH, height, described, Markup("").join(parts))
 
 
+def trace(shares: Sequence[float | None], described: str, *, height: int = 160) -> Markup:
+    """Return a line of samples at equal distances, with a gap where there is none.
+
+    Its page writes the axes around it, as text.
+
+    Parameters
+    ----------
+    shares : sequence of float or None
+        Of the highest number of the axis, from 0 to 1.
+    described : str
+        The same in words.
+    """
+    step, floor, path, area, start = WIDTH / max(len(shares), 1), height - 10, "", "", -1.0
+    for i, share in enumerate([*shares, None]):
+        if share is not None:
+            y = 10 + (height - 20) * (1 - max(0.0, min(1.0, share)))
+            drawn = f"{f'M{step * i:.1f} ' if start < 0 else 'V'}{y:.1f}H{step * (i + 1):.1f}"
+            start = step * i if start < 0 else start
+            path, area = path + drawn, area + drawn
+        elif start >= 0:
+            area, start = f"{area}V{floor}H{start:.1f}Z", -1.0
+    parts = [
+        _PATH.format("line-floor", "".join(f"M0 {10 + (height - 20) * i // 2}H{WIDTH}" for i in range(3))),
+        _PATH.format("line-area", area),
+        _PATH.format("line", path),
+    ]
+    return _FIGURE.format("chart", WIDTH, height, described, Markup("").join(parts))
+
+
 def _rect(name: str, x: float, width: float) -> Markup:
     return _RECT.format(name, x, max(width, 0.0))

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from functools import cache
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from curator_service.dashboard.glossary import Words
 from curator_service.dashboard.sessions import FRESH, IDLE, LIFETIME
@@ -83,6 +84,22 @@ def write_json(content: Any) -> str:
     return json.dumps(content, ensure_ascii=False, indent=2, sort_keys=True)
 
 
+def write_note(text: str) -> Markup:
+    """Return a note of a version: what its text sets in code or bold is so here.
+
+    Examples
+    --------
+    >>> write_note("**New**: `a < b`")
+    Markup('<b>New</b>: <code>a &lt; b</code>')
+    """
+    parts = []
+    for part in re.split(r"(`[^`]+`|\*\*.+?\*\*)", text):
+        tag = "code" if part.startswith("`") else "b" if part.startswith("**") else ""
+        shown = make_visible(part.strip("`*") if tag else part)
+        parts.append(Markup("<{0}>{1}</{0}>").format(tag, shown) if tag else escape(shown))
+    return Markup("").join(parts)
+
+
 def write_percent(share: float) -> str:
     """Return a share in percent to two digits; no digit is the interface's, and only all of it is 100.
 
@@ -120,7 +137,7 @@ def environment() -> Environment:
     """Return the environment of the templates."""
     made = make_environment(__package__)
     made.filters |= {"number": write_number, "brief": write_brief, "moment": write_moment, "json": write_json}
-    made.filters |= {"percent": write_percent, "span": write_span}
+    made.filters |= {"percent": write_percent, "note": write_note, "span": write_span}
     made.globals |= {"Action": Action, "address_of": address_of, "days_until": days_until}
     made.globals |= {"FRESH": FRESH, "IDLE": IDLE, "LIFETIME": LIFETIME}
     return made

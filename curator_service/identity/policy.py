@@ -49,6 +49,7 @@ class Action(StrEnum):
     REVOKE = "revoke token"
     REGISTER = "register rows of the inbox"
     READ_REGISTER = "read the register"
+    READ_HEALTH = "read the health of the service"
     SIGN_IN = "learn where to sign in"
     COLLECT = "open a survey, invite, and close it"
     READ_REPORTS = "read surveys and their reports"
@@ -125,6 +126,7 @@ POLICY: dict[Action, dict[Role, Objects]] = {
     Action.REVOKE: {Role.PRIVACY_OFFICER: Objects.ALL, Role.OPERATOR: Objects.ALL},
     Action.REGISTER: {Role.STEWARD: Objects.ALL},
     Action.READ_REGISTER: {Role.PRIVACY_OFFICER: Objects.ALL, Role.AUDITOR: Objects.ALL},
+    Action.READ_HEALTH: {Role.OPERATOR: Objects.ALL},
     Action.SIGN_IN: dict.fromkeys(Role, Objects.ALL),
     Action.COLLECT: {Role.STEWARD: Objects.ALL, Role.PRIVACY_OFFICER: Objects.ALL},
     Action.READ_REPORTS: dict.fromkeys(Role, Objects.ALL),
@@ -154,6 +156,7 @@ READING = frozenset(
         Action.ROTATE,  # of itself: what comes of it may only look, too
         Action.READ_PRINCIPALS,
         Action.READ_REGISTER,
+        Action.READ_HEALTH,
         Action.SIGN_IN,
         Action.READ_REPORTS,
         Action.READ_SURVEY,

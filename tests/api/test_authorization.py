@@ -152,6 +152,7 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("POST", "/v1/admin/tokens"): Route(A.ISSUE, sent={"name": "x"}, status=422),
     ("POST", "/v1/admin/tokens/{token_id}/revoke"): Route(A.REVOKE, "token"),
     ("GET", "/v1/admin/register"): Route(A.READ_REGISTER),
+    ("GET", "/v1/admin/health"): Route(A.READ_HEALTH),
 }
 PAGES: dict[tuple[str, str], Route] = {
     ("GET", "/admin"): Route(A.READ_KEYS),
@@ -223,6 +224,7 @@ PAGES: dict[tuple[str, str], Route] = {
     ("POST", "/admin/people/{name}/name"): Route(A.NAME, "person", NAMED, 303),
     ("POST", "/admin/people/{name}/erase"): Route(A.ERASE_NAME, "person", {}, 303),
     ("GET", "/admin/keys"): Route(A.READ_KEYS),
+    ("GET", "/admin/health"): Route(A.READ_HEALTH),
     ("GET", "/admin/acts/permits/grant"): Route(A.ASK_PERMIT),
     ("POST", "/admin/acts/permits/grant"): Route(A.ASK_PERMIT, sent=GRANT | {"dataset": "cohort"}, status=303),
     ("GET", "/admin/acts/permits/revoke"): Route(A.END_PERMIT),
@@ -507,6 +509,7 @@ PUBLISHED = {
     "read principals and tokens": {A.READ_PRINCIPALS},
     "read the [register](identity.md#the-register)": {A.READ_REGISTER},
     "make tokens of analysts and auditors": {A.ISSUE},
+    "read the [health](dashboard.md#what-pages-show) of the service": {A.READ_HEALTH},
     "revoke tokens": {A.REVOKE},
     "register files of the [inbox](dashboard.md#the-inbox)": {A.REGISTER},
 }

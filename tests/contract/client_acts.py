@@ -16,6 +16,7 @@ VALUES = {
     "CallerAnswer": "Identity",
     "DatasetAnswer": "Dataset",
     "EndedPermitAnswer": "EndedPermit",
+    "HealthReportAnswer": "Health",
     "HeldJob": "Held",
     "HeldReservation": "Held",
     "HeldSession": "HeldSession",
@@ -56,6 +57,7 @@ from analyst_client.admin.listing import Listing
 from analyst_client.local.surveys import Invitations, Survey
 from analyst_client.schema.administration import Account, EndedPermit, Held, NewToken, Person, Question, Seal, Token
 from analyst_client.schema.datasets import Dataset
+from analyst_client.schema.health import Health
 from analyst_client.schema.identity import Identity
 from analyst_client.schema.permits import Permit, Proposal
 from analyst_client.schema.requests import choose_key

@@ -1,6 +1,7 @@
 """Answers of a real application on every route, and the recorded answers of this version."""
 
 import json
+import os
 import re
 import threading
 import time
@@ -18,6 +19,9 @@ from support import ADMIN, COUNTED, ROWS, TERMS, CountingNoise, World, body, csv
 
 from analyst_client.local import RandomizedResponse, UnaryEncoding, survey_terms
 from curator_service.datasets.service import OtherPeople, RegistrationError
+from curator_service.health.findings import Finding, note_findings
+from curator_service.kit.milestones import Milestone, note
+from curator_service.kit.samples import Sample
 from curator_service.ledger.chain.entries import Checkpoint, SignedCheckpoint
 from curator_service.ledger.trust.recovery import reconcile
 from curator_service.privacy.samplers import Distribution
@@ -423,6 +427,22 @@ def _seal_and_reconcile(life: _Recorder) -> None:
     asked = life.send("audra", "get", "/v1/admin/populations/town/questions?limit=3").json()["questions"]
     life.send("audra", "get", f"/v1/admin/questions/{asked[-1]['release']}")
     life.send("audra", "get", "/v1/admin/register?limit=1000")
+    _look_at_health(life)
+
+
+def _look_at_health(life: _Recorder) -> None:
+    """Look as an operator does; of a machine of which what is free is known, or nothing is."""
+    health = life.api.app.state.curator.health
+    before, data_dir = life.world.clock().timestamp() - 600, life.world.settings.data_dir
+    health.memory, health.disks = (lambda: 60), (lambda: {"data": 40})
+    life.send("root", "get", "/v1/admin/health")
+    health.samples.add(before, Sample(40, 2, 1, 60, 40))
+    health.samples.add(before - 600, Sample(3))
+    note_findings(data_dir, [Finding("arithmetic", "well", "is what the proofs assume")])
+    note(data_dir, Milestone.BACKUP_WRITTEN)
+    for noted in (data_dir / "doctor", data_dir / Milestone.BACKUP_WRITTEN):
+        os.utime(noted, (before, before))
+    life.send("root", "get", "/v1/admin/health")
 
 
 _GOLDEN_PATHS = {

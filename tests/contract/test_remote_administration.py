@@ -86,6 +86,7 @@ TRIED: Mapping[str, tuple[tuple[str, ...], Action]] = {
     "ledger checkpoint": (("town",), Action.READ_LEDGER),
     "ledger status": ((), Action.READ_LEDGER),
     "keys list": ((), Action.READ_KEYS),
+    "health": ((), Action.READ_HEALTH),
 }
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from browsers import launch, list_violations
 from dashboard_worlds import MARKUP, PEOPLE, furnished_world, serve, session_of
 from patience import scaled
 from support import World
+
+from curator_service.kit.samples import SLOT_S, SLOTS, Sample
 
 pytestmark = [pytest.mark.slow, pytest.mark.machines]
 
@@ -158,6 +161,22 @@ def test_every_page_fits_its_screen(browser: Any, past: World, address: str, wid
                 "all => all.filter(a => a.offsetParent && a.getBoundingClientRect().height < 24).map(a => a.outerHTML)",
             )
             assert small == [], page
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_health_of_a_day_fits_and_is_accessible(browser: Any, past: World, address: str, scheme: str) -> None:
+    moment, samples = datetime.now(UTC).timestamp(), past.curator.health.samples
+    for i in range(SLOTS):
+        samples.add(moment - i * SLOT_S, Sample(i, 1, int(i == 9), 60, 40))
+    with opened(browser, address, past.tokens["opal"], color_scheme=scheme, bypass_csp=True) as tab:
+        tab.open("/admin/health")
+        assert tab.page.locator("figure svg").count() == 4
+        for summary in tab.page.query_selector_all("details:not([open]) > summary"):
+            summary.click()
+        assert list_violations(tab.page, scheme) == []
+        for width in (320, 390, 820, 1280):
+            tab.page.set_viewport_size({"width": width, "height": 700})
+            assert tab.page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_a_search_shows_what_it_finds_without_leaving_the_page(browser: Any, past: World, address: str) -> None:

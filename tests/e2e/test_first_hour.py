@@ -78,7 +78,7 @@ def test_a_curator_is_there_after_every_command_of_the_page(machine: BareDebian)
         "charge"
     ) == 2  # the lengths of rows, and the release
     cares = [line["what"] for line in json.loads(found["doctor"]) if line["state"] != "well"]
-    assert cares == ["anchor"]  # on the disk of the rows, as the page says
+    assert cares == ["disk of the anchor"]  # on the disk of the rows, as the page says
     assert len(found["backups"].split()) == 1
     assert found["open"] == "404"  # metrics are for inside alone
     assert found["clear"] in {"000", "404", "403"}  # nothing is served without TLS

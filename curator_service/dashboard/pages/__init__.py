@@ -10,6 +10,7 @@ from curator_service.dashboard.page import page
 from curator_service.dashboard.pages import (
     datasets,
     entrance,
+    health,
     inbox,
     keys,
     ledger,
@@ -69,6 +70,7 @@ def add_dashboard(router: APIRouter, slices: Iterable[Acts] = ()) -> None:
         tokens.router,
         people.router,
         keys.router,
+        health.router,
         forms,
         _rest,  # last: it takes what is left
     ):

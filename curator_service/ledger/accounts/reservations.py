@@ -105,6 +105,11 @@ _JOBS = Statement(
     .outerjoin(WorkerRow, WorkerRow.id == ReservationRow.owner)
     .where(_OPEN, ReservationRow.owner != "")
 )
+_SUMMARISE_JOBS = Statement(
+    select(func.count(), func.coalesce(func.min(ReservationRow.created_at), "")).where(
+        _OPEN, ReservationRow.owner != ""
+    )
+)
 _EXPIRED = Statement(
     select(ReservationRow.id).where(
         _OPEN,
@@ -215,6 +220,13 @@ def list_held(connection: Connection, *, of: str | None) -> list[Reservation]:
 def list_jobs(connection: Connection) -> list[tuple[str, str, int | None]]:
     """Return every open job with its worker and the worker's beat; None where the worker is not known."""
     return [(job, owner, beat) for job, owner, beat in _JOBS.all(connection)]
+
+
+def summarise_jobs(connection: Connection) -> tuple[int, str]:
+    """Return the number of open jobs, and when the oldest was asked for."""
+    row = _SUMMARISE_JOBS.first(connection)
+    assert row is not None
+    return int(row[0]), str(row[1])
 
 
 def list_expired(connection: Connection, moment: str) -> list[str]:

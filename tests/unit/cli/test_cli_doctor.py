@@ -35,7 +35,7 @@ def test_of_a_new_one_nothing_is_wrong_yet(tmp_path: Path) -> None:
 def test_a_sound_one_is_told_what_to_take_care_of(world: World) -> None:
     status, found = examine(world.folder)
     assert (status, found["ledger"]["state"], found["rows"]["state"]) == (0, "well", "well")
-    assert found["anchor"]["remedy"].startswith("put CURATOR_ANCHOR_DIR on a disk")
+    assert found["disk of the anchor"]["remedy"].startswith("put CURATOR_ANCHOR_DIR on a disk")
     assert found["backup written"]["found"] == "never"
     note(world.settings.data_dir, Milestone.BACKUP_WRITTEN)
     assert examine(world.folder)[1]["backup written"]["state"] == "well"

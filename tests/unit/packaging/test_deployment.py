@@ -1,6 +1,7 @@
 """Files shipped to run a curator: units, tasks, alerts and an install without a network, held by their tools."""
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -175,15 +176,65 @@ class TestTasks:
         assert not (tmp_path / "asked").exists()
 
 
+@pytest.fixture
+def told(tmp_path: Path) -> str:
+    """Return what `/metrics` prints where everything is known that may be."""
+    for milestone in Milestone:
+        assert note(tmp_path, milestone)
+    metrics = Metrics(["gram"], tmp_path, {"data": tmp_path})
+    for problem in ("internal-error", "authentication-required"):
+        metrics.count_refusal(problem)
+    metrics.count_request("GET", "/v1/datasets", 200, 0.1)
+    metrics.count_release("gram", "new")
+    return metrics.render(State("ready", 0)).decode()
+
+
+def find_unknown(board: str, told: str) -> set[str]:
+    """Return the metrics and labels of a dashboard that `/metrics` does not print."""
+    unknown = set()
+    for panel in json.loads(board)["panels"]:
+        for target in panel["targets"]:
+            names, expression = re.findall(r"\bcurator_\w+", target["expr"]), target["expr"]
+            lines = {name: re.findall(rf"^{name}(?:{{(.*)}})? ", told, re.MULTILINE) for name in names}
+            unknown |= {name for name, found in lines.items() if not found} | (set() if names else {expression})
+            labels = {label for found in lines.values() for line in found for label in re.findall(r'(\w+)="', line)}
+            grouped = [label.strip() for by in re.findall(r"by \(([^)]*)\)", expression) for label in by.split(",")]
+            unknown |= {*grouped, *re.findall(r"{{(\w+)}}", target["legendFormat"])} - labels
+    return unknown
+
+
+class TestGrafana:
+    BOARD = (DEPLOY / "grafana.json").read_text(encoding="utf-8")
+
+    def test_each_panel_is_about_numbers_that_there_are_and_every_number_has_one(self, told: str) -> None:
+        assert find_unknown(self.BOARD, told) == set()
+        families = set(re.findall(r"^# TYPE (curator_\w+(?<!_created)) ", told, re.MULTILINE))
+        assert {name for name in families if name not in self.BOARD} == set()
+
+    @pytest.mark.parametrize(
+        ("name", "mutated"),
+        [("curator_jobs_open", "curator_jobs"), ("curator_ready", "curator_readiness"), ("(folder)", "(disk)")],
+    )
+    def test_a_name_that_there_is_not_is_found(self, told: str, name: str, mutated: str) -> None:
+        assert find_unknown(self.BOARD.replace(name, mutated), told) == {mutated.strip("()")}
+
+    def test_it_is_one_that_grafana_takes(self) -> None:
+        board = json.loads(self.BOARD)
+        assert [one["name"] for one in board["templating"]["list"]] == ["datasource"]
+        assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
+        places = [panel["gridPos"] for panel in board["panels"]]
+        assert all(place["x"] + place["w"] <= 24 for place in places)
+        covered = [
+            (x, y) for p in places for x in range(p["x"], p["x"] + p["w"]) for y in range(p["y"], p["y"] + p["h"])
+        ]
+        assert len(covered) == len(set(covered))  # none lies upon another
+        for panel in board["panels"]:
+            assert panel["description"]
+            assert {target["datasource"]["uid"] for target in panel["targets"]} == {"${datasource}"}
+
+
 class TestAlerts:
-    def test_each_is_about_a_number_that_there_is(self, tmp_path: Path) -> None:
-        """With everything known that may be: what is never told raises no alert."""
-        for milestone in Milestone:
-            assert note(tmp_path, milestone)
-        metrics = Metrics(["gram"], tmp_path, {"data": tmp_path})
-        for problem in ("internal-error", "authentication-required"):
-            metrics.count_refusal(problem)
-        told = metrics.render(State("ready", 0)).decode()
+    def test_each_is_about_a_number_that_there_is(self, told: str) -> None:
         (group,) = yaml.safe_load((DEPLOY / "alerts.yml").read_text(encoding="utf-8"))["groups"]
         assert len(group["rules"]) >= 8
         for rule in group["rules"]:

@@ -172,6 +172,7 @@ def test_a_wheel_has_its_own_files_and_none_of_the_other(installed: tuple[str, P
                 "migrations/env.py",
                 "migrations/versions/0001_schema.py",
                 "dashboard/glossary.md",
+                "health/CHANGELOG.md",
                 "dashboard/static/htmx.LICENSE.txt",
                 "dashboard/static/style.css",
                 "dashboard/templates/base.html",
