@@ -24,7 +24,7 @@ UNSHOWN = "cannot be shown: what is stored is not the answer that the ledger's e
 _KINDS = ("charge", "derive")
 _LOOKED_THROUGH = 400
 """Questions that one page looks through at most for a column."""
-_LAST_MONTH = Statement(select(func.max(SpendingRow.month)))
+_LAST_MONTHS = Statement(select(SpendingRow.kind, func.max(SpendingRow.month)).group_by(SpendingRow.kind))
 _SPENT = Statement(
     select(SpendingRow.population)
     .where(SpendingRow.month <= bindparam("month"))
@@ -118,10 +118,10 @@ class QuestionService:
             }
 
     def find_last_month(self) -> str:
-        """Return the last month in which something was charged; empty if nothing ever was."""
+        """Return the last month in which a release was charged; empty if none ever was."""
         with self.database.read() as connection:
-            row = _LAST_MONTH.first(connection)
-            return "" if row is None else row[0] or ""
+            found = [str(month) for kind, month in _LAST_MONTHS.all(connection) if kind in self.kinds.names]
+        return max(found, default="")
 
     def list_populations(self, month: str) -> list[str]:
         """Return the populations of which something may have been asked in a month: those charged by then.

@@ -193,6 +193,16 @@ def test_a_month_without_a_charge_shows_what_was_cut_out_of_an_earlier_answer(as
     assert f'data-release="{cut["id"]}"' in page
 
 
+def test_the_page_begins_with_the_last_month_in_which_a_release_was_charged(asked: World) -> None:
+    asked.clock.advance(days=40)
+    asked.curator.versions.cut_due()
+    session = {"positives": 1, "price": {"epsilon": 0.01}, "direction": "above"}
+    opened = asked.api("ada").post("/v1/datasets/cohort/sessions", json=session, key="session")
+    assert opened.status_code == 201, opened.text
+    page = Person(asked, "audra").get("/admin/releases").text
+    assert page.count("data-release=") == 1  # of the others the month is an earlier one
+
+
 def test_evidence_says_the_same(asked: World, tmp_path: Path) -> None:
     import io
     import zipfile
