@@ -126,7 +126,11 @@ POLICY: dict[Action, dict[Role, Objects]] = {
     Action.REVOKE: {Role.PRIVACY_OFFICER: Objects.ALL, Role.OPERATOR: Objects.ALL},
     Action.REGISTER: {Role.STEWARD: Objects.ALL},
     Action.READ_REGISTER: {Role.PRIVACY_OFFICER: Objects.ALL, Role.AUDITOR: Objects.ALL},
-    Action.READ_HEALTH: {Role.OPERATOR: Objects.ALL},
+    Action.READ_HEALTH: {
+        Role.PRIVACY_OFFICER: Objects.ALL,
+        Role.AUDITOR: Objects.ALL,
+        Role.OPERATOR: Objects.ALL,
+    },
     Action.SIGN_IN: dict.fromkeys(Role, Objects.ALL),
     Action.COLLECT: {Role.STEWARD: Objects.ALL, Role.PRIVACY_OFFICER: Objects.ALL},
     Action.READ_REPORTS: dict.fromkeys(Role, Objects.ALL),
