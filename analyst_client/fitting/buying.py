@@ -6,11 +6,11 @@ from typing import Any
 from analyst_client.errors import BudgetExceededError
 from analyst_client.estimators.base import Fit
 from analyst_client.fitting.choice import Choice, choose, confirm
-from analyst_client.fitting.prices import UNITS, price_left, price_of_accuracy
+from analyst_client.fitting.prices import price_left, price_of_accuracy
 from analyst_client.fitting.question import Buyer, FitOptions, Question
 from analyst_client.kinds.gram.request import Asked
 from analyst_client.planning.wording import figures, price_text
-from analyst_client.schema.amounts import Amount
+from analyst_client.schema.amounts import NOTIONS, Amount
 
 LEFT = "left"
 
@@ -114,7 +114,7 @@ def read_question(
     if guess.get("rows"):
         options = {**options, "expected_rows": float(guess["rows"])}
     budget = client.budget(data)
-    least = {UNITS[budget.accountant]: 1e-3}
+    least = {NOTIONS[budget.accountant]: 1e-3}
     question = Question.read(client, data, asked, options, least)
     if half_width is None:
         return question.at(**price_left(question, budget))

@@ -10,8 +10,8 @@ from analyst_client.fitting.question import Question
 from analyst_client.fitting.ways import Way, assume, assumed_sds, find_ways
 from analyst_client.refinement.practice import EXPLAINED
 from analyst_client.schema.accounts import Budget
+from analyst_client.schema.amounts import Amount, price_of_units
 
-UNITS = {"gdp": "mu", "zcdp": "rho", "pure": "epsilon"}
 SPARED = 1.0 - 1e-9
 """Part of what is left that is asked for: a curator rounds each cost up."""
 ROUNDS = 11
@@ -21,10 +21,19 @@ LEAST = 1e-8
 
 
 def price_left(question: Question, budget: Budget) -> dict[str, float]:
-    """Return all that the budget, and the permit, have left for this caller. Raise `ValueError` where it is nothing."""
-    whole = _amount(budget, "remaining")
-    if whole <= LEAST * _amount(budget, "limit"):
-        raise ValueError(f"nothing is left of the budget of {budget.population!r}")
+    """Return all that the budget, and the permit, have left for this caller.
+
+    Where nothing is, what the caller holds of the dataset is: a call that was interrupted holds it, and is found by its
+    price.
+
+    Raises
+    ------
+    ValueError
+        Where nothing is left or held.
+    """
+    whole = _units(budget.remaining)
+    if whole <= LEAST * _units(budget.limit):
+        return _held(question, budget, f"nothing is left of the budget of {budget.population!r}")
     low, high = 0.0, 1.0
     for _ in range(24):
         part = high if low == 0.0 and high == 1.0 else (low + high) / 2.0
@@ -35,21 +44,24 @@ def price_left(question: Question, budget: Budget) -> dict[str, float]:
         else:
             high = part
     if low <= LEAST:
-        raise ValueError(f"the permit leaves nothing of the budget of {budget.population!r}")
+        return _held(question, budget, f"the permit leaves nothing of the budget of {budget.population!r}")
     return _part(budget, whole, low)
 
 
-def _amount(budget: Budget, name: str) -> float:
-    """Return an amount as the account counts: µ², ρ or ε."""
-    amount = getattr(budget, name)
-    found = getattr(amount, UNITS[budget.accountant])
-    value = 0.0 if found is None else float(found)
-    return value**2 if budget.accountant == "gdp" else value
+def _held(question: Question, budget: Budget, fault: str) -> dict[str, float]:
+    """Return the price of the last reservation of the caller's that is open. Raise `ValueError` without one."""
+    held = [one.id for one in question.client.reservations() if one.dataset == question.data]
+    if not held:
+        raise ValueError(fault)
+    return price_of_units(budget.accountant, _units(question.client.reservation(held[-1]).reserved))
 
 
-def _part(budget: Budget, whole: float, part: float) -> dict[str, float]:
-    amount = whole * part * SPARED
-    return {UNITS[budget.accountant]: math.sqrt(amount) if budget.accountant == "gdp" else amount}
+def _units(amount: Amount) -> int:
+    return amount.units or 0
+
+
+def _part(budget: Budget, whole: int, part: float) -> dict[str, float]:
+    return price_of_units(budget.accountant, int(whole * part * SPARED))
 
 
 def price_of_accuracy(
@@ -75,23 +87,23 @@ def price_of_accuracy(
     """
     wanted = standardized(question, half_width, guess)
 
-    def best(amount: float) -> Way | None:
+    def best(amount: int) -> Way | None:
         ways, _ = find_ways(question.at(**_part(budget, amount, 1.0)))
         return min(ways, key=lambda way: way.expected, default=None)
 
-    def suffices(amount: float) -> bool:
+    def suffices(amount: int) -> bool:
         way = best(amount)
         return way is not None and all(way.half_lengths[place] <= length for place, length in wanted.items())
 
-    high = _amount(budget, "limit")
+    high = _units(budget.limit)
     if not suffices(high):
         raise ValueError(
             f"half_width={dict(half_width)!r} is out of reach of the whole budget with {question.rows:,.0f} rows: "
             "state wider ones, or expected_rows= if there are more"
         )
-    low = high * LEAST
+    low = max(int(high * LEAST), 1)
     for _ in range(ROUNDS):
-        middle = math.sqrt(low * high)
+        middle = math.isqrt(low * high)
         low, high = (low, middle) if suffices(middle) else (middle, high)
     return _part(budget, high, 1.0)
 

@@ -22,6 +22,7 @@ from analyst_client.errors import (
 )
 from analyst_client.http.retry import is_retried
 from analyst_client.schema.accounts import Reservation
+from analyst_client.schema.amounts import price_of_units
 from analyst_client.schema.datasets import Dataset
 
 HELD_S = 3600
@@ -182,8 +183,7 @@ class Holding:
     def _left(self, ended: Reservation) -> dict[str, float]:
         """Return what was not drawn from a reservation that has ended."""
         units = (ended.reserved.units or 0) - (ended.drawn.units or 0)
-        amount = max(units, 1) * 1e-12 * (1.0 - 1e-15)  # the curator rounds up, and shall not count one unit more
-        return {"mu": amount**0.5} if self._dataset.accountant == "gdp" else {"rho": amount}
+        return price_of_units(self._dataset.accountant, max(units, 1))
 
     def close(self) -> None:
         """Give back what is left, where something is held by this call itself."""

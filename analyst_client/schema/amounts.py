@@ -22,6 +22,21 @@ from analyst_client.display.model import (
 from analyst_client.schema.reading import Readable
 from analyst_client.schema.wire import Fields
 
+NOTIONS = {"gdp": "mu", "zcdp": "rho", "pure": "epsilon"}
+"""In which an account's price is stated."""
+
+
+def price_of_units(accountant: str, units: int) -> dict[str, float]:
+    """Return the price that an account reads as so many units: in the middle of them, as it rounds down.
+
+    Examples
+    --------
+    >>> price_of_units("zcdp", 250_000_000_000)
+    {'rho': 0.2500000000005}
+    """
+    amount = (units + 0.5) * 1e-12
+    return {NOTIONS[accountant]: math.sqrt(amount) if accountant == "gdp" else amount}
+
 
 def _read_epsilon(fields: Fields, name: str) -> float:
     return math.inf if fields.is_null(name) else fields.number(name)

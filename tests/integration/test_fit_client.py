@@ -332,8 +332,12 @@ def test_more_than_is_left_is_not_even_asked(tmp_path: Any) -> None:
         assert spent(client) == 0.0
 
 
+@pytest.mark.parametrize("epsilon", [ASKED["epsilon"], "left"])
 @pytest.mark.parametrize("bought", [0, 3])
-def test_an_interrupted_one_goes_on_with_what_it_holds(tmp_path: Any, monkeypatch: Any, bought: int) -> None:
+def test_an_interrupted_one_goes_on_with_what_it_holds(
+    tmp_path: Any, monkeypatch: Any, bought: int, epsilon: Any
+) -> None:
+    asked = ASKED | {"epsilon": epsilon}
     with open_world(tmp_path, rows=draw_rows(), limit=Price(mu=2.0)) as world:
         client, count, releases = client_of(world), iter(range(100)), CuratorClient.release
 
@@ -345,8 +349,8 @@ def test_an_interrupted_one_goes_on_with_what_it_holds(tmp_path: Any, monkeypatc
         with monkeypatch.context() as patched:
             patched.setattr(CuratorClient, "release", stop)
             with pytest.raises(KeyboardInterrupt):
-                client.fit("kappa ~ age", **ASKED)
-        cost = client.fit("kappa ~ age", **ASKED).choice_.taken.cost
+                client.fit("kappa ~ age", **asked)
+        cost = client.fit("kappa ~ age", **asked).choice_.taken.cost
         assert cost is not None
         assert cost.mu is not None
         assert spent(client) <= cost.mu**2 * (1.0 + 1e-9)
