@@ -54,7 +54,7 @@ def list_questions(
     context.get(LedgerService).get_population(population)
     said = [("time", f"{month}-")] if month else []
     said += [("dataset", dataset)] if dataset else []
-    found, following = context.get(QuestionService).list(
+    found, following = context.get(QuestionService).list_of(
         population, said, kind=kind, column=column, before=before, count=limit
     )
     people = context.get(IdentityService).people.look()

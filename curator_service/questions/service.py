@@ -1,6 +1,7 @@
 """What was asked: releases as questions in words, each as the ledger's signed entry states it, without an answer."""
 
-from collections.abc import Iterator, Sequence
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ from sqlalchemy import bindparam, func, select
 from curator_service.kinds.registry import KindRegistry
 from curator_service.kinds.wording import describe_rows
 from curator_service.kit.db import Connection, Database, Statement
+from curator_service.kit.names import NAME
 from curator_service.kit.problems import NotFound
 from curator_service.ledger import search
 from curator_service.ledger.chain.attestation import is_attested
@@ -31,6 +33,10 @@ _SPENT = Statement(
     .group_by(SpendingRow.population)
     .order_by(func.max(SpendingRow.month).desc(), SpendingRow.population)
 )
+
+
+_Asked = tuple[str, StoredEntry, dict[str, Any]]
+"""A population, an entry of its chain, and what that says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +137,7 @@ class QuestionService:
         with self.database.read() as connection:
             return [str(name) for (name,) in _SPENT.all(connection, month=month)]
 
-    def list(
+    def list_of(
         self,
         population: str,
         said: Sequence[tuple[str, str]],
@@ -158,32 +164,49 @@ class QuestionService:
         int or None
             Before which sequence to go on; None where there is nothing more.
         """
-        found: list[Question] = []
+        if not NAME.fullmatch(population):
+            return [], None
         with self.database.snapshot() as connection:
-            account = find_population(connection, population)
-            if account is None:
-                return [], None
-            before = min(before, account.sequence + 1)
-            for looked, (entry, payload) in enumerate(self._iterate(connection, population, said, before)):
-                if len(found) == count or looked == _LOOKED_THROUGH:
-                    return found, entry.sequence + 1
-                if kind and payload.get("release_kind") != kind:
-                    continue
-                stored = find_release(connection, str(payload.get("release")))
-                question = self._read(connection, population, entry, stored)
-                if not column or any(column == one["name"] for one in question.columns):
-                    found.append(question)
+            entries = self._iterate(connection, population, said, before, count)
+            found, following = self._choose(connection, entries, kind, column, count)
+        return found, None if following is None else following.sequence + 1
+
+    def list_of_all(
+        self, populations: Sequence[str], said: Sequence[tuple[str, str]], *, kind: str, column: str, count: int
+    ) -> tuple[list[Question], bool]:
+        """Return what was asked of several populations, the newest first, and whether there is more."""
+        with self.database.snapshot() as connection:
+            chains = [self._iterate(connection, name, said, 2**62, count // 4) for name in populations]
+            entries = heapq.merge(*chains, key=lambda one: str(one[2]["time"]), reverse=True)
+            found, following = self._choose(connection, entries, kind, column, count)
+        return found, following is not None
+
+    def _choose(
+        self, connection: Connection, entries: Iterable[_Asked], kind: str, column: str, count: int
+    ) -> tuple[list[Question], StoredEntry | None]:
+        """Return the questions of a kind and about a column, and the entry to go on with; None if there is none."""
+        found: list[Question] = []
+        for looked, (population, entry, payload) in enumerate(entries):
+            if len(found) == count or looked == _LOOKED_THROUGH:
+                return found, entry
+            if kind and payload.get("release_kind") != kind:
+                continue
+            stored = find_release(connection, str(payload.get("release")))
+            question = self._read(connection, population, entry, stored)
+            if not column or any(column == one["name"] for one in question.columns):
+                found.append(question)
         return found, None
 
     @staticmethod
     def _iterate(
-        connection: Connection, population: str, said: Sequence[tuple[str, str]], before: int
-    ) -> Iterator[tuple[StoredEntry, dict[str, Any]]]:
-        """Return the entries of answers, the newest first, a window at a time."""
-        floor: int | None = before
+        connection: Connection, population: str, said: Sequence[tuple[str, str]], before: int, at_once: int
+    ) -> Iterator[_Asked]:
+        """Return the entries of answers, the newest first, some at once."""
+        account = find_population(connection, population)
+        floor = None if account is None else min(before, account.sequence + 1)
         while floor is not None:
-            page, floor = search.list_entries_that_say(connection, population, said, before=floor, count=100)
-            yield from ((entry, payload) for entry, payload in page if payload["kind"] in _KINDS)
+            page, floor = search.list_entries_that_say(connection, population, said, before=floor, count=at_once)
+            yield from ((population, entry, payload) for entry, payload in page if payload["kind"] in _KINDS)
 
     def _read(
         self, connection: Connection, population: str, entry: StoredEntry, stored: StoredRelease | None

@@ -16,11 +16,10 @@ from curator_service.identity.policy import Action
 from curator_service.kinds.registry import KindRegistry
 from curator_service.ledger import search
 from curator_service.ledger.response_models import AmountModel
-from curator_service.ledger.service import LedgerService
 from curator_service.questions.service import Question, QuestionService
 
 router = APIRouter(prefix="/admin")
-PAGE = 20
+PAGE = 40
 POPULATIONS = 40
 """Populations of one month of which questions are shown together: of more, one is to be chosen."""
 FIELDS = ("population", "dataset", "who", "permit", "kind", "column", "month")
@@ -33,7 +32,6 @@ def show_releases(context: PageContext) -> Response:
     """Show what was asked, the newest first: of one population, or of all that were charged in a month."""
     questions = context.get(QuestionService)
     asked = {name: context.browser.query.get(name, "").strip() for name in FIELDS}
-    accounts = {one.name for one in context.get(LedgerService).list_populations()}
     homes = {one.name: one.population for one in context.get(DatasetService).list_all()}
     population = asked["population"] or homes.get(asked["dataset"], "")
     if not population and not _MONTH.fullmatch(asked["month"]):
@@ -42,29 +40,24 @@ def show_releases(context: PageContext) -> Response:
     wanted = {"actor": actor, "permit": asked["permit"], "dataset": asked["dataset"]}
     if _MONTH.fullmatch(asked["month"]):
         wanted["time"] = f"{asked['month']}-"
-    chosen = [population] if population else questions.list_populations(asked["month"])
-    found, following = list[Question](), None
-    for name in [one for one in chosen[:POPULATIONS] if one in accounts]:
-        some, following = questions.list(
-            name,
-            [(member, text) for member, text in wanted.items() if text],
-            kind=asked["kind"],
-            column=asked["column"],
-            before=context.count("before", 2**62) if population else 2**62,
-            count=PAGE,
-        )
-        found += some
-    found.sort(key=lambda one: str(one.said["time"]), reverse=True)
+    said = [(member, text) for member, text in wanted.items() if text]
+    chosen: Any = {"kind": asked["kind"], "column": asked["column"], "count": PAGE}
+    populations, following, is_cut = list[str](), None, False
+    if population:
+        found, following = questions.list_of(population, said, before=context.count("before", 2**62), **chosen)
+    else:
+        populations = questions.list_populations(asked["month"])
+        found, is_cut = questions.list_of_all(populations[:POPULATIONS], said, **chosen)
     return context.render(
         "releases.html",
-        questions=[_show(one) for one in found[: 2 * PAGE]],
+        questions=[_show(one) for one in found],
         asked=asked,
         kinds=context.get(KindRegistry).names,
         names=[one.name for one in context.services.identity.list_principals()],
         datasets=sorted(homes),
-        hidden=max(len(chosen) - POPULATIONS, 0),
-        following=following if population else None,
-        is_cut=not population and len(found) > 2 * PAGE,
+        hidden=max(len(populations) - POPULATIONS, 0),
+        following=following,
+        is_cut=is_cut,
     )
 
 
