@@ -83,6 +83,7 @@ MESSAGES_MAX = 20
 """How many messages one proposal may have: each is an entry of the register, for ever."""
 DAYS_OPEN = 90
 """For how long a proposal waits."""
+_NEVER = "9999-12-31T23:59:59Z"
 _CLOSED: dict[str, type[Closed]] = {
     REJECTED: ProposalRejected,
     WITHDRAWN: ProposalWithdrawn,
@@ -567,10 +568,16 @@ def make_id(by: Principal, key: str | None, prefix: str = "prp_") -> str:
 
 
 def end_of(proposal: Proposal) -> str:
-    """Return the moment from which on a proposal waits no more: a permit is not granted after its own end."""
-    last = timestamp(datetime.fromisoformat(proposal.proposed_at) + timedelta(days=DAYS_OPEN))
-    ends = json.loads(proposal.content).get("expires_at") if proposal.scope == PERMIT and proposal.content else None
-    return min(last, ends or last)
+    """Return the moment from which on a proposal waits no more: a permit is not granted after its own end.
+
+    A row that was changed beyond reading waits until somebody rejects it; the register says nothing of it.
+    """
+    try:
+        last = timestamp(datetime.fromisoformat(proposal.proposed_at) + timedelta(days=DAYS_OPEN))
+        ends = json.loads(proposal.content).get("expires_at") if proposal.scope == PERMIT and proposal.content else None
+        return min(last, ends or last)
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
+        return _NEVER
 
 
 def record_proposed(ledger: Ledger, proposal: Proposal) -> list[Receipt]:
@@ -740,7 +747,10 @@ def _list_said(connection: Connection, holds: Holds, proposal_id: str) -> list[D
 
 def _is_said(proposal: Proposal, acts: Sequence[Proposed | Closed]) -> bool:
     """Return whether the register says that this was proposed so; with a second act it came to nothing."""
-    return [*acts] == [state_proposed(proposal)]
+    try:
+        return [*acts] == [state_proposed(proposal)]
+    except ValueError:  # a row that was changed into what no entry says
+        return False
 
 
 def _check_new(connection: Connection, proposal: Proposal) -> None:

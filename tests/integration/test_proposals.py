@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from dashboard_worlds import Person
 from support import TERMS, World, problem
 
 from curator_service.app import _ending
@@ -285,6 +286,35 @@ class TestRowsThatNobodyAskedFor:
         problem(world.api("otto").post(f"/v1/admin/proposals/{asked}/approve"), "proposal-unattested", 409)
         assert [p for p in world.curator.permits.list_permits() if p.terms.project] == []
         assert world.api("otto").post(f"/v1/admin/proposals/{asked}/reject").json()["state"] == "rejected"
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            "content = '['",
+            "content = '5'",
+            'content = replace(content, \'"expires_at":"\', \'"expires_at":5, "x":"\')',
+            "proposed_at = 'x'",
+            "proposed_at = '2026-01-01'",
+            "scope = 'x'",
+        ],
+    )
+    def test_one_beyond_reading_hides_no_other_and_can_be_rejected(self, officers: World, change: str) -> None:
+        world = officers
+        asked, left, _ = (world.api("ada").post("/v1/permits", json=TERMS).json()["id"] for _ in range(3))
+        world.sql(f"UPDATE proposals SET {change} WHERE id IN ('{asked}', '{left}')")
+        otto, place = Person(world, "otto"), f"/v1/admin/proposals/{asked}"
+        for page in ("/admin", "/admin/proposals", f"/admin/proposals/{asked}"):
+            assert otto.get(page).status_code == 200
+        for api, address in ((world.api("otto"), "/v1/admin/proposals"), (world.api("ada"), "/v1/proposals")):
+            states = {one["id"]: one["state"] for one in api.get(address).json()["proposals"]}
+            assert sorted(states.values()) == ["open", "unattested", "unattested"]
+            assert states[asked] == "unattested"
+        problem(world.api("otto").post(f"{place}/approve"), "proposal-unattested", 409)
+        assert world.api("otto").post(f"{place}/reject", json={"reason": "no"}).json()["state"] == "rejected"
+        world.clock.advance(days=91)
+        world.curator.approvals.expire_due()
+        found = {one.id: one.state for one in world.curator.approvals.list_proposals()}
+        assert {state for one, state in found.items() if one not in {asked, left}} == {"expired"}
 
     def test_one_that_was_refused_and_waits_again_by_its_row(self, officers: World) -> None:
         world = officers
