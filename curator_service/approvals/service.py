@@ -51,7 +51,7 @@ from curator_service.entries.base import REGISTER, Decision
 from curator_service.entries.rows import Confirmation
 from curator_service.entries.terms import PERMIT, Limit
 from curator_service.identity.entries import TokenIssued
-from curator_service.identity.repository import Principal, find_principal_by_id
+from curator_service.identity.repository import Principal
 from curator_service.kit.clock import Clock, timestamp
 from curator_service.kit.db import Connection, Database
 from curator_service.kit.idempotency import id_of_request, key_reused
@@ -107,6 +107,8 @@ class ApprovalService:
     ----------
     find_doubt : callable
         Says of two ids of principals why they may be one person; empty where they are two.
+    find_name : callable
+        Returns the name that the register gives to an id, whatever a row says; empty if none.
     now : callable
         The clock.
 
@@ -121,11 +123,17 @@ class ApprovalService:
     """
 
     def __init__(
-        self, database: Database, ledger: LedgerService, find_doubt: Callable[[str, str], str], now: Clock
+        self,
+        database: Database,
+        ledger: LedgerService,
+        find_doubt: Callable[[str, str], str],
+        find_name: Callable[[str], str],
+        now: Clock,
     ) -> None:
         self.database = database
         self.ledger = ledger
         self.find_doubt = find_doubt
+        self.find_name = find_name
         self.now = now
         self.list_spenders: Callable[[Connection, str], Collection[str]] = lambda *_: ()
         self.readers: dict[str, Read] = {}
@@ -504,15 +512,12 @@ class ApprovalService:
         """Return a proposal with names, the proposed terms and the terms in force that the reader may see."""
         with self.database.read() as connection:
             (proposal,) = self._as_attested(connection, [proposal])
-            by, decider = (
-                find_principal_by_id(connection, one or "") for one in (proposal.proposed_by, proposal.decided_by)
-            )
             account = find_population(connection, proposal.population) if proposal.scope == ACCOUNT else None
             messages = self._list_messages(connection, proposal)
         return ProposalDetailAnswer.model_construct(
             **dict(ProposalAnswer.of(proposal)),
-            proposer="" if by is None else by.name,
-            decider=None if decider is None else decider.name,
+            proposer=self.find_name(proposal.proposed_by),
+            decider=proposal.decided_by and self.find_name(proposal.decided_by),
             before=self.find_terms_before(proposal, reader),
             amounts=None if account is None else _compare(account, proposal),
             messages=messages,
@@ -524,8 +529,7 @@ class ApprovalService:
             said = _list_said(connection, self.ledger.guard.trust.holds, proposal.id)
         except SigningError:
             return []
-        authors = {one.actor: find_principal_by_id(connection, one.actor) for one in said}
-        names = {actor: actor if author is None else author.name for actor, author in authors.items()}
+        names = {one.actor: self.find_name(one.actor) or one.actor for one in said}
         return [MessageAnswer.model_construct(by=names[one.actor], at=one.time, text=one.text) for one in said]
 
     def find_terms_before(self, proposal: Proposal, reader: Principal) -> PermitTerms | None:

@@ -743,6 +743,12 @@ class IdentityService:
         self._check_name(principal)
         return principal
 
+    def find_name(self, principal_id: str) -> str:
+        """Return the name that the register gives to a principal, whatever its row says; empty if none."""
+        if not self.attestation.name_of(principal_id):
+            self.attestation.refresh()
+        return self.attestation.name_of(principal_id)
+
     def set_roles(self, name: str, *roles: Role, actor: str) -> Principal:
         """Give a principal other roles, at the machine; its tokens act with no more than they were made for.
 

@@ -218,6 +218,19 @@ class TestRows:
         assert identity.admit(wider, "2026-03-01T12:01:00Z").name == "hospital.mia"
         assert acts(world)[-1]["name"] == "hospital.mia"
 
+    def test_a_name_that_was_moved_to_somebody_else_says_nothing_in_a_discussion(self, both: World) -> None:
+        world = both
+        for name in ("olga", "otto"):
+            world.add_token(name, Role.PRIVACY_OFFICER)
+        asked = world.api("ada").post("/v1/permits", json=ASKED | {"people": ["ada"]}).json()["id"]
+        text = "The ethics board has agreed."
+        assert world.api("ada").post(f"/v1/proposals/{asked}/messages", json={"text": text}).status_code == 200
+        swap_names(world, "ada", "olga")
+        shown = world.api("otto").get(f"/v1/admin/proposals/{asked}").json()
+        assert (shown["proposer"], [(one["by"], one["text"]) for one in shown["messages"]]) == ("ada", [("ada", text)])
+        page = Person(world, "otto").get(f"/admin/proposals/{asked}").text
+        assert "<code>olga</code>" not in page.partition('id="discussion"')[2].partition("<form")[0]
+
     def test_nothing_is_signed_of_a_proposal_that_nobody_made(self, both: World) -> None:
         world = both
         ada, count = id_of(world, "ada"), len(acts(world))
