@@ -395,7 +395,7 @@ class IdentityService:
         ------
         IdentityError
         """
-        holder = repository.find_principal(unit.connection, holder.name) or holder
+        holder = repository.find_principal_by_id(unit.connection, holder.id) or holder
         if PRIVILEGED & (asked | holder.roles | self.attestation.roles_of(holder.id)):
             raise IdentityError(
                 "over HTTP tokens are made for analysts and auditors alone; stewards, privacy officers and "
@@ -560,16 +560,17 @@ class IdentityService:
         if known is not None:
             return known
         token = self._derive(old.principal.id, key) or make_token()
-        ends = min(old.expires_at, timestamp(moment + timedelta(seconds=grace_s)))
-        record = replace(
-            old,
-            id=token.id,
-            secret_hash=token.secret_hash,
-            created_at=timestamp(moment),
-            expires_at=timestamp(moment + _lifetime(old)),
-            last_used_at=None,
-        )
         try:
+            issued = self._as_issued(old)
+            ends = min(old.expires_at, issued.expires_at, timestamp(moment + timedelta(seconds=grace_s)))
+            record = replace(
+                issued,
+                id=token.id,
+                secret_hash=token.secret_hash,
+                created_at=timestamp(moment),
+                expires_at=timestamp(moment + _lifetime(issued)),
+                last_used_at=None,
+            )
             self._replace(old, token, record, ends, actor, is_bounded=of is not None, by=by)
         except _MadeBefore:
             known = self._find_rotated(self.get_token(token_id), key)
@@ -577,6 +578,21 @@ class IdentityService:
                 raise
             return known
         return token, record
+
+    def _as_issued(self, old: TokenRecord) -> TokenRecord:
+        """Return a token that is rotated as the register has it: what its row says could be more, or somebody else's.
+
+        Raises
+        ------
+        IdentityError
+        """
+        self.attestation.refresh()
+        issued = self.attestation.as_issued(old)
+        if issued is None:
+            raise IdentityError(f"the token {old.id!r} has ended, or is not the one that the register has")
+        if self.attestation.successors_of(old.id) or timestamp(self.now()) >= issued.expires_at:
+            raise _rotated_before(old)
+        return issued
 
     def _replace(
         self,
@@ -594,10 +610,10 @@ class IdentityService:
         with self.acts.unit() as unit:
             has_ended = record.created_at >= old.expires_at
             if has_ended or not repository.replace_token(unit.connection, old.id, token.id, ends):
-                raise _MadeBefore(f"the token {old.id!r} has ended, or was rotated before")
+                raise _rotated_before(old)
             self._issue(unit, token, record, actor, replaces=old.id, replaced_ends_at=ends)
             if by is not None:
-                self._check_made_for(unit, old.principal, old.scopes.restrict(old.principal.roles), by)
+                self._check_made_for(unit, record.principal, record.scopes.roles, by)
             made = repository.count_rotations(unit.connection, old.principal.id, since)
             if is_bounded and made > ROTATIONS_PER_DAY_MAX:
                 raise IdentityError(
@@ -964,6 +980,10 @@ def permission_denied(principal: Principal, action: Action) -> PermissionDenied:
     return PermissionDenied(
         f"Your roles, {held}, may not {action.value}; needed: {' or '.join(needed)}.", needed_role=needed
     )
+
+
+def _rotated_before(old: TokenRecord) -> _MadeBefore:
+    return _MadeBefore(f"the token {old.id!r} has ended, or was rotated before")
 
 
 def _is_seen(known: Known, recognition: Recognition) -> bool:
