@@ -79,8 +79,8 @@ OPEN_MAX = 20
 """How many proposals of one person may wait: nobody hides those of others behind his own."""
 MADE_PER_DAY_MAX = 50
 """How many somebody may make within 24 hours: each is an entry of the register, for ever."""
-MESSAGES_MAX = 20
-"""How many messages one proposal may have: each is an entry of the register, for ever."""
+MESSAGES_MAX = 10
+"""How many messages one side may write, whoever asks for it or everybody else: each is an entry of the register."""
 DAYS_OPEN = 90
 """For how long a proposal waits."""
 _NEVER = "9999-12-31T23:59:59Z"
@@ -296,14 +296,16 @@ class ApprovalService:
         NotFound, RequestInvalid, IdempotencyKeyReused, ProposalDecided, ProposalUnattested, LedgerUnverified
         """
         self.ledger.guard.check_open()
-        proposal, message = self.get_proposal(proposal_id, of=of), make_id(by, key, "msg_")
+        proposal = self.get_proposal(proposal_id, of=of)
+        message = make_id(by, key and f"{proposal.id} {key}", "msg_")
         with self.ledger.unit() as ledger:
             repository.lock(ledger.connection, REGISTER)  # whoever writes beside this one waits
             said = _list_said(ledger.connection, ledger.trust.holds, proposal.id)
             known = next((one for one in said if one.message == message), None)
             if known is not None and known.text != text:
                 raise key_reused()
-            receipts = [] if known is not None else self._write_message(ledger, proposal, message, text, by, len(said))
+            own = [one for one in said if (one.actor == one.asked_by) == (by.id == one.asked_by)]
+            receipts = [] if known is not None else self._write_message(ledger, proposal, message, text, by, len(own))
         self._anchor(receipts)
         return proposal
 
@@ -315,7 +317,7 @@ class ApprovalService:
             raise ProposalDecided("The proposal waits no more, so nothing is asked or answered about it.")
         _check_asked(ledger, stored)
         if count >= MESSAGES_MAX:
-            raise RequestInvalid.at("/text", f"there are {MESSAGES_MAX} messages already: decide it, or ask anew")
+            raise RequestInvalid.at("/text", f"your side wrote {MESSAGES_MAX} messages already: decide it, or ask anew")
         said = Discussed(
             actor=by.id,
             time=timestamp(self.now()),

@@ -121,12 +121,30 @@ class TestMessages:
 
     def test_so_many_are_said_and_no_more(self, officers: World) -> None:
         theirs, own = self.ask(officers)
-        for k in range(MESSAGES_MAX):
+        for k in range(2 * MESSAGES_MAX):
             api, address = (officers.api("otto"), theirs) if k % 2 else (officers.api("ada"), own)
             assert api.post(f"{address}/messages", json={"text": str(k)}).status_code == 200
         for text in ("more", "x" * 501, "", "a\nb"):
             problem(officers.api("ada").post(f"{own}/messages", json={"text": text}), "request-invalid", 422)
-        assert len(self.texts(officers.api("ada").get(own))) == MESSAGES_MAX
+        assert len(self.texts(officers.api("ada").get(own))) == 2 * MESSAGES_MAX
+
+    def test_whoever_asks_silences_no_officer(self, officers: World) -> None:
+        theirs, own = self.ask(officers)
+        for k in range(MESSAGES_MAX):
+            assert officers.api("ada").post(f"{own}/messages", json={"text": str(k)}).status_code == 200
+        problem(officers.api("ada").post(f"{own}/messages", json={"text": "more"}), "request-invalid", 422)
+        assert self.texts(officers.api("otto").post(f"{theirs}/messages", json={"text": "why?"}))[-1] == (
+            "otto",
+            "why?",
+        )
+
+    def test_one_key_at_two_proposals_is_two_messages(self, officers: World) -> None:
+        found = set()
+        for _ in range(2):
+            _, own = self.ask(officers)
+            assert officers.api("ada").post(f"{own}/messages", json={"text": "so"}, key="a").status_code == 200
+            found |= {act["message"] for act in acts(officers, own.rpartition("/")[2]) if "message" in act}
+        assert len(found) == 2
 
     def test_many_at_once_are_each_said_once_up_to_the_bound(self, both: World) -> None:
         world = with_officers(both)
