@@ -118,17 +118,19 @@ class People:
         with self.acts.unit() as unit:
             for one in self.attestation.ids_of_person(principal_id):
                 known = self.attestation.find(one)
-                if repository.delete_name(unit.connection, one) or (known is not None and known.naming):
+                if repository.find_name(unit.connection, one) is not None or (known is not None and known.naming):
                     unit.act(PersonNameErased(actor=actor, time=timestamp(self.now()), principal=one))
+                    repository.delete_name(unit.connection, one)
         self.database.forget_deleted()
         self.attestation.refresh()
 
     def _write(self, principal_id: str, said: PersonName, actor: str) -> None:
         stored, moment = StoredName(said, secrets.token_hex(32)), timestamp(self.now())
         with self.acts.unit() as unit:
-            repository.write_name(unit.connection, principal_id, stored)
             commitment = stored.commit(principal_id)
+            # It locks the register: whoever names the same person beside this one finds the row.
             unit.act(PersonNamed(actor=actor, time=moment, principal=principal_id, commitment=commitment))
+            repository.write_name(unit.connection, principal_id, stored)
         self.attestation.refresh()
 
     def _check_rate(self, principal_id: str, actor: str) -> None:

@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,18 @@ class TestNaming:
             ("opal", "olga", 200),
         ):
             assert erase(place, api, who=who, of=of).status_code == status, (who, of)
+
+    def test_whoever_names_somebody_at_once_names_them_in_turns(self, place: World) -> None:
+        people, ada, names = place.curator.identity.people, id_of(place), [f"Ada {letter}" for letter in "abcdefgh"]
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda name: people.name(ada, name, "", actor="operator:test"), names))
+        assert person(place).shown in names
+        assert len([act for act in acts(place) if act["kind"] == "person-name"]) == len(names)
+        with ThreadPoolExecutor(2) as pool:
+            naming = pool.submit(people.name, ada, "Ada i", "", actor="operator:test")
+            pool.submit(people.erase, ada, actor="operator:test").result()
+            naming.result()
+        assert person(place).shown in {"", "Ada i"}
 
     def test_under_a_seal_nobody_is_named_and_none_erased(self, place: World) -> None:
         api = place.api(None)
