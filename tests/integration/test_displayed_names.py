@@ -19,6 +19,7 @@ from curator_service.identity.attestation import NAMINGS_PER_DAY_MAX
 from curator_service.identity.people import UNSHOWN, Person
 from curator_service.identity.policy import Role
 from curator_service.identity.repository import PersonName, StoredName, find_name
+from curator_service.kit.clock import timestamp
 
 ADA, EMAIL = "Ada Lovelace", "ada@hospital.example"
 OWN = "/v1/principals/ada/display-name"
@@ -343,6 +344,37 @@ class TestProviders:
         later = T + 3 * DAY_S
         said = claims(iat=later, nbf=later, exp=later + 600, name="Ada King")
         assert api.get("/v1/me", token=sign(said)).json()["shown_name"] == expected
+
+    def test_what_another_process_erased_no_provider_states_again(self, signed: tuple[World, Api]) -> None:
+        place, api = signed
+        who = api.get("/v1/me", token=sign(claims())).json()["id"]
+        place.clock.advance(days=3)
+        place.curator.identity.people.erase(who, actor="operator:test")
+        later = T + 3 * DAY_S
+        said = sign(claims(iat=later, nbf=later, exp=later + 600))
+        found = api.get("/v1/me", token=said).json()
+        assert found["shown_name"] == found["name"]
+        assert place.sql("SELECT count(*) FROM person_names") == [(0,)]
+
+    def test_what_is_erased_while_somebody_signs_in_stays_erased(
+        self, signed: tuple[World, Api], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        place, api = signed
+        who = api.get("/v1/me", token=sign(claims())).json()["id"]
+        place.clock.advance(days=3)
+        people = api.app.state.curator.identity.people
+        find = people._find
+
+        def erase_behind(principal_id: str) -> Any:
+            found = find(principal_id)
+            place.curator.identity.people.erase(who, actor="operator:test")
+            return found
+
+        monkeypatch.setattr(people, "_find", erase_behind)
+        people.state(who, PersonName("Ada King", ""), timestamp(place.clock()))
+        monkeypatch.undo()
+        assert place.sql("SELECT count(*) FROM person_names") == [(0,)]
+        assert person(place, "hospital.1").shown == ""
 
     def test_a_token_without_a_name_takes_none_away(self, signed: tuple[World, Api]) -> None:
         place, api = signed
