@@ -187,6 +187,28 @@ def test_an_entry_beyond_reading_breaks_no_page(asked: World, member: str, value
     assert found["words"].startswith("cannot be shown")
 
 
+def test_an_entry_that_nobody_signed_says_nothing_of_anybody(asked: World) -> None:
+    """Whoever may insert into the log puts an entry there, and a release beside it, in somebody's name."""
+    said = next(entry for entry in asked.entries() if entry["kind"] == "charge")
+    forged, sequence = "rel_" + "f" * 24, said["sequence"] + 100
+    payload = json.dumps(said | {"release": forged, "sequence": sequence, "units": "77", "project": "secret"})
+    names = "id, dataset_id, request_digest, answer"
+    (columns,) = asked.sql(f"SELECT {names} FROM releases WHERE id = '{said['release']}'")
+    asked.sql(
+        "INSERT INTO ledger_entries (population, sequence, payload, entry_hash, signature) SELECT population, "
+        f"{sequence}, '{payload}', '{'0' * 64}', signature FROM ledger_entries WHERE sequence = {said['sequence']} "
+        "AND population = 'town'",
+        f"INSERT INTO releases ({names}, population, sequence) VALUES ('{forged}', '{columns[1]}', '{columns[2]}', "
+        f"'{columns[3]}', 'town', {sequence})",
+    )
+    found = asked.api("audra").get(f"/v1/admin/questions/{forged}").json()
+    assert found["words"].startswith("cannot be shown")
+    told = [found[name] for name in ("asked_by", "asked_at", "dataset", "permit", "project", "units", "asked")]
+    assert told == ["", "", "", None, None, "0", None]
+    page = Person(asked, "audra").get(f"/admin/releases/{forged}")
+    assert (page.status_code, "secret" in page.text, "<code>ada</code>" in page.text) == (200, False, False)
+
+
 def test_what_is_cut_out_of_an_answer_names_it_and_costs_nothing(asked: World) -> None:
     rows = {"map": "box"}
     whole = body(price={"mu": 0.02}, features=["age", "weight"], rows=rows)
