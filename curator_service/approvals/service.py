@@ -51,6 +51,7 @@ from curator_service.entries.base import REGISTER, Decision
 from curator_service.entries.rows import Confirmation
 from curator_service.entries.terms import PERMIT, Limit
 from curator_service.identity.entries import TokenIssued
+from curator_service.identity.policy import Action, allowed_objects
 from curator_service.identity.repository import Principal
 from curator_service.kit.clock import Clock, timestamp
 from curator_service.kit.db import Connection, Database
@@ -514,7 +515,8 @@ class ApprovalService:
         """Return a proposal with names, the proposed terms and the terms in force that the reader may see."""
         with self.database.read() as connection:
             (proposal,) = self._as_attested(connection, [proposal])
-            account = find_population(connection, proposal.population) if proposal.scope == ACCOUNT else None
+            is_told = proposal.scope == ACCOUNT and allowed_objects(reader.roles, Action.READ_POPULATIONS) is not None
+            account = find_population(connection, proposal.population) if is_told else None
             messages = self._list_messages(connection, proposal)
         return ProposalDetailAnswer.model_construct(
             **dict(ProposalAnswer.of(proposal)),

@@ -183,6 +183,20 @@ class TestMessages:
         assert self.texts(world.api("ada").get(own)) == []
 
 
+def test_whoever_is_no_officer_any_more_reads_no_account(officers: World) -> None:
+    world = officers
+    made = world.api("olga").post(LIMITS, json=RAISE).json()["id"]
+    places = world.api("olga"), Person(world, "olga"), f"/v1/proposals/{made}", f"/admin/asked/{made}"
+    api, browser, own, page = places
+    assert "spent_and_held" in api.get(own).json()["amounts"]
+    assert "Spent and held" in browser.get(page).text
+    world.curator.identity.set_roles("olga", Role.ANALYST, actor="operator:test")
+    world.add_token("olga", Role.ANALYST)
+    assert "amounts" not in world.api("olga").get(own).json()
+    answer = Person(world, "olga").get(page)
+    assert (answer.status_code, "Spent and held" in answer.text) == (200, False)
+
+
 class TestExpiry:
     @pytest.mark.parametrize(("ends", "days"), [("2099-01-01T00:00:00Z", DAYS_OPEN), ("2026-03-11T12:00:00Z", 10)])
     def test_what_nobody_decides_expires(self, officers: World, ends: str, days: int) -> None:
