@@ -19,6 +19,7 @@ from curator_service.kit.problems import TooManyRequests
 UNSHOWN = "cannot be shown"
 """In place of a name that is stored and is not the one of the register, or of one that is gone without being erased."""
 _DAY = timedelta(days=1)
+_BRACKETS = str.maketrans("()", "[]")
 
 
 class _Overtaken(Exception):
@@ -46,8 +47,11 @@ class Person:
 
     @property
     def label(self) -> str:
-        """Both names in a line of text: the displayed one stands behind, so that it cannot pass for the other."""
-        return f"{self.name} ({self.shown})" if self.shown else self.name
+        """Both names in a line of text: the displayed one stands behind, so that it cannot pass for the other.
+
+        Round brackets are ours: a name with some would end before its end, and go on as somebody else.
+        """
+        return f"{self.name} ({self.shown.translate(_BRACKETS)})" if self.shown else self.name
 
 
 class People:

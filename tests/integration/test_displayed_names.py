@@ -142,6 +142,12 @@ class TestNaming:
         erase(place, api)
         assert look().named("ada").shown == ""
 
+    def test_nobody_is_displayed_as_two(self, place: World) -> None:
+        assert call(place, place.api(None), "Ada (IT)").status_code == 200
+        assert person(place).label == "ada (Ada [IT])"
+        call(place, place.api(None), "Ada) and olga (Olga")
+        assert person(place).label == "ada (Ada] and olga [Olga)"
+
     def test_an_actor_who_is_no_principal_has_no_name(self, place: World) -> None:
         """A principal may be called `provider`: an entry by that actor is not theirs."""
         place.add_token("provider", Role.ANALYST)
