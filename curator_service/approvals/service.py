@@ -515,7 +515,9 @@ class ApprovalService:
         """Return a proposal with names, the proposed terms and the terms in force that the reader may see."""
         with self.database.read() as connection:
             (proposal,) = self._as_attested(connection, [proposal])
-            is_told = proposal.scope == ACCOUNT and allowed_objects(reader.roles, Action.READ_POPULATIONS) is not None
+            # Whoever asked may be no officer any more.
+            is_own, may = reader.id == proposal.proposed_by, allowed_objects(reader.roles, Action.READ_POPULATIONS)
+            is_told = proposal.scope == ACCOUNT and not (is_own and may is None)
             account = find_population(connection, proposal.population) if is_told else None
             messages = self._list_messages(connection, proposal)
         return ProposalDetailAnswer.model_construct(
