@@ -48,7 +48,6 @@ SECURITY_HEADERS = (
 _OURS = {name for name, _ in SECURITY_HEADERS} - {_CACHE_CONTROL, _POLICY, _REFERRER}
 """What no route sets otherwise; a page of the dashboard has a stricter policy of its own."""
 Body = TypeVar("Body", bound=BaseModel)
-_NOTHING_HERE = "There is nothing at this address; /docs lists what there is."
 # RFC 3986, section 3.2.2, and a port; an `http` address without a host is invalid (RFC 9110, section 4.2.1).
 _HOST = re.compile(rb"(\[[\w:.%~-]+\]|([\w.~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+)(:\d*)?")
 
@@ -137,13 +136,9 @@ class RequestGuard:
             _check_length(received, self.body_bytes_max)
             return message
 
-        fault: Problem | None = None
         if not _has_host(scope):
-            fault = BodyMalformed("A request has one `Host` header, which names a host: `Host: curator.example`.")
-        elif "\0" in scope["path"]:  # PostgreSQL takes no text with it, so nothing has such a name
-            fault = NotFound(_NOTHING_HERE)
-        if fault is not None:
-            await render_problem(fault, scope)(scope, receive, guarded_send)
+            wanting = BodyMalformed("A request has one `Host` header, which names a host: `Host: curator.example`.")
+            await render_problem(wanting, scope)(scope, receive, guarded_send)
             return
         try:
             _check_length(_declared_length(scope), self.body_bytes_max)
@@ -213,7 +208,7 @@ async def handle_http_exception(request: Request, error: Exception) -> Response:
         allowed = _allowed_methods(request, error)
         problem: Problem = MethodNotAllowed(f"This address has the methods {allowed}.", headers={"Allow": allowed})
     elif error.status_code == 404:
-        problem = NotFound(_NOTHING_HERE)
+        problem = NotFound("There is nothing at this address; /docs lists what there is.")
     else:
         problem = BodyMalformed("The request could not be read.")
     return render_problem(problem, request.scope)

@@ -679,6 +679,8 @@ class IdentityService:
         with self.database.read() as connection:
             found = repository.find_token(connection, token_id)
         holder = self.attestation.id_of_holder(token_id) or ("" if found is None else found.principal.id)
+        if not holder:
+            raise IdentityError(f"there is no token {token_id!r}")
         roles = self.attestation.roles_of(holder) | (frozenset() if found is None else found.principal.roles)
         if roles & PRIVILEGED and holder != by.id and Role.PRIVACY_OFFICER not in by.roles:
             raise PermissionDenied(

@@ -20,7 +20,6 @@ WINDOW = 50_000
 
 _NOTHING = {"kind": "unreadable", "actor": "", "time": "", "units": "0"}
 """Members that pages take for granted, of an entry that says none of them."""
-_UNITS = re.compile(r"[0-9]{1,19}")
 _PATTERN = re.compile(r"[*?\[]")
 """Signs of a pattern of SQLite's, of which each stands for itself in brackets."""
 
@@ -109,8 +108,7 @@ def read_payload(entry: StoredEntry) -> dict[str, Any]:
         payload = None
     said = payload if isinstance(payload, dict) else {}
     said = _NOTHING | {name: value for name, value in said.items() if value is not None}
-    is_readable = all(isinstance(said[name], str) for name in _NOTHING) and _UNITS.fullmatch(said["units"])
-    return said if is_readable else {**_NOTHING}
+    return said if all(isinstance(said[name], str) for name in _NOTHING) else {**_NOTHING}
 
 
 def read_units(text: Any) -> int:
