@@ -368,8 +368,8 @@ class IdentityService:
             assert principal is not None
             if principal.id != new.id:
                 self._check_name(principal)
-            if principal.issuer:
-                raise IdentityError(f"{name!r} signs in at {principal.issuer}, which says what roles that is good for")
+            if issuer := self._issuer_of(principal):
+                raise IdentityError(f"{name!r} signs in at {issuer}, which says what roles that is good for")
             if not asked <= principal.roles:
                 held = ", ".join(sort_roles(principal.roles))
                 raise IdentityError(f"{name!r} holds the roles {held}, and a token changes none of them")
@@ -480,6 +480,11 @@ class IdentityService:
             self.attestation.refresh()
         if self.attestation.name_of(principal.id) != principal.name:
             raise IdentityError(f"the register does not give the name {principal.name!r} to whom the table gives it")
+
+    def _issuer_of(self, principal: Principal) -> str:
+        """Return where a principal signs in, as its row or the register says; empty of one that has tokens."""
+        known = self.attestation.find(principal.id)
+        return principal.issuer or ("" if known is None else known.issuer)
 
     def _derive(self, principal_id: str, key: str | None) -> Token | None:
         """Return the token of a request with a key; None without one.
@@ -783,9 +788,9 @@ class IdentityService:
             principal = repository.find_principal(unit.connection, name)
             if principal is None:
                 raise IdentityError(f"there is no principal {name!r}")
-            if principal.issuer:
-                raise IdentityError(f"{name!r} signs in at {principal.issuer}, whose groups say the roles")
             self._check_name(principal)
+            if issuer := self._issuer_of(principal):
+                raise IdentityError(f"{name!r} signs in at {issuer}, whose groups say the roles")
             changed = replace(principal, roles=frozenset(roles))
             repository.update_principal(unit.connection, changed)
             _record_principal(unit, changed, actor, moment)
