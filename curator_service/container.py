@@ -157,7 +157,7 @@ def make_curator(
         lambda: keys.list_secrets("tokens"),
         clock.judge,
     )
-    approvals = ApprovalService(database, ledger, identity.find_doubt, now)
+    approvals = ApprovalService(database, ledger, identity.find_doubt, identity.find_name, now)
     permits = PermitService(database, ledger, approvals, now, clock.judge, kinds.names, settings.visas)
     identity.has_approved_for = permits.has_approved_for
     datasets = DatasetService(database, ledger, storage, now, schedule=settings.cuts, kinds=kinds.names)

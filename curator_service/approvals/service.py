@@ -51,7 +51,8 @@ from curator_service.entries.base import REGISTER, Decision
 from curator_service.entries.rows import Confirmation
 from curator_service.entries.terms import PERMIT, Limit
 from curator_service.identity.entries import TokenIssued
-from curator_service.identity.repository import Principal, find_principal_by_id
+from curator_service.identity.policy import Action, allowed_objects
+from curator_service.identity.repository import Principal
 from curator_service.kit.clock import Clock, timestamp
 from curator_service.kit.db import Connection, Database
 from curator_service.kit.idempotency import id_of_request, key_reused
@@ -79,10 +80,11 @@ OPEN_MAX = 20
 """How many proposals of one person may wait: nobody hides those of others behind his own."""
 MADE_PER_DAY_MAX = 50
 """How many somebody may make within 24 hours: each is an entry of the register, for ever."""
-MESSAGES_MAX = 20
-"""How many messages one proposal may have: each is an entry of the register, for ever."""
+MESSAGES_MAX = 10
+"""How many messages one side may write, whoever asks for it or everybody else: each is an entry of the register."""
 DAYS_OPEN = 90
 """For how long a proposal waits."""
+_NEVER = "9999-12-31T23:59:59Z"
 _CLOSED: dict[str, type[Closed]] = {
     REJECTED: ProposalRejected,
     WITHDRAWN: ProposalWithdrawn,
@@ -106,6 +108,8 @@ class ApprovalService:
     ----------
     find_doubt : callable
         Says of two ids of principals why they may be one person; empty where they are two.
+    find_name : callable
+        Returns the name that the register gives to an id, whatever a row says; empty if none.
     now : callable
         The clock.
 
@@ -120,11 +124,17 @@ class ApprovalService:
     """
 
     def __init__(
-        self, database: Database, ledger: LedgerService, find_doubt: Callable[[str, str], str], now: Clock
+        self,
+        database: Database,
+        ledger: LedgerService,
+        find_doubt: Callable[[str, str], str],
+        find_name: Callable[[str], str],
+        now: Clock,
     ) -> None:
         self.database = database
         self.ledger = ledger
         self.find_doubt = find_doubt
+        self.find_name = find_name
         self.now = now
         self.list_spenders: Callable[[Connection, str], Collection[str]] = lambda *_: ()
         self.readers: dict[str, Read] = {}
@@ -287,14 +297,16 @@ class ApprovalService:
         NotFound, RequestInvalid, IdempotencyKeyReused, ProposalDecided, ProposalUnattested, LedgerUnverified
         """
         self.ledger.guard.check_open()
-        proposal, message = self.get_proposal(proposal_id, of=of), make_id(by, key, "msg_")
+        proposal = self.get_proposal(proposal_id, of=of)
+        message = make_id(by, key and f"{proposal.id} {key}", "msg_")
         with self.ledger.unit() as ledger:
             repository.lock(ledger.connection, REGISTER)  # whoever writes beside this one waits
             said = _list_said(ledger.connection, ledger.trust.holds, proposal.id)
             known = next((one for one in said if one.message == message), None)
             if known is not None and known.text != text:
                 raise key_reused()
-            receipts = [] if known is not None else self._write_message(ledger, proposal, message, text, by, len(said))
+            own = [one for one in said if (one.actor == one.asked_by) == (by.id == one.asked_by)]
+            receipts = [] if known is not None else self._write_message(ledger, proposal, message, text, by, len(own))
         self._anchor(receipts)
         return proposal
 
@@ -306,7 +318,7 @@ class ApprovalService:
             raise ProposalDecided("The proposal waits no more, so nothing is asked or answered about it.")
         _check_asked(ledger, stored)
         if count >= MESSAGES_MAX:
-            raise RequestInvalid.at("/text", f"there are {MESSAGES_MAX} messages already: decide it, or ask anew")
+            raise RequestInvalid.at("/text", f"your side wrote {MESSAGES_MAX} messages already: decide it, or ask anew")
         said = Discussed(
             actor=by.id,
             time=timestamp(self.now()),
@@ -503,15 +515,15 @@ class ApprovalService:
         """Return a proposal with names, the proposed terms and the terms in force that the reader may see."""
         with self.database.read() as connection:
             (proposal,) = self._as_attested(connection, [proposal])
-            by, decider = (
-                find_principal_by_id(connection, one or "") for one in (proposal.proposed_by, proposal.decided_by)
-            )
-            account = find_population(connection, proposal.population) if proposal.scope == ACCOUNT else None
+            # Whoever asked may be no officer any more.
+            is_own, may = reader.id == proposal.proposed_by, allowed_objects(reader.roles, Action.READ_POPULATIONS)
+            is_told = proposal.scope == ACCOUNT and not (is_own and may is None)
+            account = find_population(connection, proposal.population) if is_told else None
             messages = self._list_messages(connection, proposal)
         return ProposalDetailAnswer.model_construct(
             **dict(ProposalAnswer.of(proposal)),
-            proposer="" if by is None else by.name,
-            decider=None if decider is None else decider.name,
+            proposer=self.find_name(proposal.proposed_by),
+            decider=proposal.decided_by and self.find_name(proposal.decided_by),
             before=self.find_terms_before(proposal, reader),
             amounts=None if account is None else _compare(account, proposal),
             messages=messages,
@@ -523,8 +535,7 @@ class ApprovalService:
             said = _list_said(connection, self.ledger.guard.trust.holds, proposal.id)
         except SigningError:
             return []
-        authors = {one.actor: find_principal_by_id(connection, one.actor) for one in said}
-        names = {actor: actor if author is None else author.name for actor, author in authors.items()}
+        names = {one.actor: self.find_name(one.actor) or one.actor for one in said}
         return [MessageAnswer.model_construct(by=names[one.actor], at=one.time, text=one.text) for one in said]
 
     def find_terms_before(self, proposal: Proposal, reader: Principal) -> PermitTerms | None:
@@ -567,10 +578,16 @@ def make_id(by: Principal, key: str | None, prefix: str = "prp_") -> str:
 
 
 def end_of(proposal: Proposal) -> str:
-    """Return the moment from which on a proposal waits no more: a permit is not granted after its own end."""
-    last = timestamp(datetime.fromisoformat(proposal.proposed_at) + timedelta(days=DAYS_OPEN))
-    ends = json.loads(proposal.content).get("expires_at") if proposal.scope == PERMIT and proposal.content else None
-    return min(last, ends or last)
+    """Return the moment from which on a proposal waits no more: a permit is not granted after its own end.
+
+    A row that was changed beyond reading waits until somebody rejects it; the register says nothing of it.
+    """
+    try:
+        last = timestamp(datetime.fromisoformat(proposal.proposed_at) + timedelta(days=DAYS_OPEN))
+        ends = json.loads(proposal.content).get("expires_at") if proposal.scope == PERMIT and proposal.content else None
+        return min(last, ends or last)
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
+        return _NEVER
 
 
 def record_proposed(ledger: Ledger, proposal: Proposal) -> list[Receipt]:
@@ -740,7 +757,10 @@ def _list_said(connection: Connection, holds: Holds, proposal_id: str) -> list[D
 
 def _is_said(proposal: Proposal, acts: Sequence[Proposed | Closed]) -> bool:
     """Return whether the register says that this was proposed so; with a second act it came to nothing."""
-    return [*acts] == [state_proposed(proposal)]
+    try:
+        return [*acts] == [state_proposed(proposal)]
+    except ValueError:  # a row that was changed into what no entry says
+        return False
 
 
 def _check_new(connection: Connection, proposal: Proposal) -> None:

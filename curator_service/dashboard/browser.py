@@ -1,6 +1,6 @@
 """Requests and answers of a browser: cookies, forms, origin of a request, and the policy of a page."""
 
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -127,6 +127,11 @@ def _read_cookies(headers: list[str]) -> dict[str, str]:
 
 
 def own_address(text: str) -> str:
-    """Return an address of the dashboard to go on to; the overview instead of any other."""
+    """Return an address of the dashboard to go on to; the overview instead of any other.
+
+    A browser goes up a step where a part is two dots, also in escapes: below a path, to another service of the host.
+    """
     is_ours = text == "/admin" or text.startswith(("/admin/", "/admin?"))
-    return text if is_ours and text.isprintable() and "\\" not in text and text.isascii() else "/admin"
+    goes_up = any(unquote(part) in {".", ".."} for part in text.partition("?")[0].split("/"))
+    is_plain = text.isprintable() and "\\" not in text and text.isascii()
+    return text if is_ours and is_plain and not goes_up else "/admin"

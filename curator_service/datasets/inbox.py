@@ -41,6 +41,8 @@ from curator_service.ledger.chain.signing import SigningError
 
 FILES_MAX = 10_000
 """Names of a folder that are looked at."""
+_MOMENT_MAX = 253402300799
+"""The end of the year 9999: file systems keep whatever moment the copier of a file states."""
 BYTES_MAX = 2**30
 COLUMNS_MAX = 200
 """Of a file, and so of a form."""
@@ -83,7 +85,8 @@ class InboxFile:
     def of(cls, name: str, found: os.stat_result) -> Self:
         """Return a file; a name that is no text is shown with its bytes."""
         shown = os.fsencode(name).decode("utf-8", "backslashreplace")
-        return cls(_id_of(name), shown, timestamp(datetime.fromtimestamp(found.st_mtime, UTC)))
+        moment = datetime.fromtimestamp(min(max(found.st_mtime, 0), _MOMENT_MAX), UTC)
+        return cls(_id_of(name), shown, timestamp(moment))
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,7 @@ class _Issued:
     principal: str
     commitment: str
     scopes: Scopes
+    issued_at: str
     expires_at: str
     revoked: bool = False
 
@@ -133,18 +134,31 @@ class Attestation:
         """Return a token as far as the register attests it, or None."""
         if time.monotonic() - self._read_at > REREAD_S or not self._covers(record):
             self.refresh()
-        issued = self._tokens.get(record.id)
-        if (
-            issued is None
-            or issued.revoked
-            or issued.principal != record.principal.id
-            or issued.commitment != commitment(record.id, record.secret_hash)
-            or moment >= issued.expires_at
-        ):
+        issued = self._find_issued(record)
+        if issued is None or moment >= issued.expires_at:
             return None
         roles = record.principal.roles & self.roles_of(record.principal.id)
         principal = replace(record.principal, roles=issued.scopes.restrict(roles), read_only=issued.scopes.read_only)
         return replace(record, principal=principal, expires_at=min(record.expires_at, issued.expires_at))
+
+    def as_issued(self, record: TokenRecord) -> TokenRecord | None:
+        """Return a token as the register issued it, for what is made of it; None where its row is another one."""
+        issued = self._find_issued(record)
+        if issued is None:
+            return None
+        principal = replace(record.principal, name=self.name_of(issued.principal))
+        ends = issued.expires_at
+        return replace(record, principal=principal, scopes=issued.scopes, created_at=issued.issued_at, expires_at=ends)
+
+    def _find_issued(self, record: TokenRecord) -> _Issued | None:
+        issued = self._tokens.get(record.id)
+        is_same = (
+            issued is not None
+            and not issued.revoked
+            and issued.principal == record.principal.id
+            and issued.commitment == commitment(record.id, record.secret_hash)
+        )
+        return issued if is_same else None
 
     def restrict_roles(self, principal: Principal) -> frozenset[Role]:
         """Return the roles of a stored principal as far as the register attests them."""
@@ -216,7 +230,7 @@ class Attestation:
                 known.named_at.append(act.time)
             case TokenIssued():
                 scopes = Scopes.read(",".join(act.scopes))
-                self._tokens[act.token] = _Issued(act.principal, act.commitment, scopes, act.expires_at)
+                self._tokens[act.token] = _Issued(act.principal, act.commitment, scopes, act.time, act.expires_at)
                 replaced = self._tokens.get(act.replaces or "")
                 if act.replaces and act.replaced_ends_at and replaced is not None:
                     self._successors.setdefault(act.replaces, []).append(act.token)

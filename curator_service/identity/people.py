@@ -3,6 +3,7 @@
 import hmac
 import secrets
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -18,6 +19,11 @@ from curator_service.kit.problems import TooManyRequests
 UNSHOWN = "cannot be shown"
 """In place of a name that is stored and is not the one of the register, or of one that is gone without being erased."""
 _DAY = timedelta(days=1)
+_BRACKETS = str.maketrans("()", "[]")
+
+
+class _Overtaken(Exception):
+    """Somebody has named the person in the meantime, or erased the name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +47,11 @@ class Person:
 
     @property
     def label(self) -> str:
-        """Both names in a line of text: the displayed one stands behind, so that it cannot pass for the other."""
-        return f"{self.name} ({self.shown})" if self.shown else self.name
+        """Both names in a line of text: the displayed one stands behind, so that it cannot pass for the other.
+
+        Round brackets are ours: a name with some would end before its end, and go on as somebody else.
+        """
+        return f"{self.name} ({self.shown.translate(_BRACKETS)})" if self.shown else self.name
 
 
 class People:
@@ -96,14 +105,21 @@ class People:
             return
         if self.attestation.find(principal_id) is None:  # the person came just now
             self.attestation.refresh()
+        stored = self._find(principal_id)
+        if self._is_news(principal_id, said, told_at, stored):
+            self.attestation.refresh()  # another process, or a command, may have erased the name
+            if self._is_news(principal_id, said, told_at, stored):
+                with suppress(_Overtaken):
+                    self._write(principal_id, said, PROVIDER, is_meant=lambda found: found == stored)
+
+    def _is_news(self, principal_id: str, said: PersonName, told_at: str, stored: StoredName | None) -> bool:
+        """Return whether a provider's statement is to be written in the place of what is stored."""
         known = self.attestation.find(principal_id)
         if known is None or not known.is_stated:
-            return
+            return False
         if known.named_at and told_at < timestamp(datetime.fromisoformat(known.named_at[-1]) + _DAY):
-            return
-        stored = self._find(principal_id)
-        if stored is None or stored.said != said or not _holds(principal_id, stored, known.naming):
-            self._write(principal_id, said, PROVIDER)
+            return False
+        return stored is None or stored.said != said or not _holds(principal_id, stored, known.naming)
 
     def erase(self, principal_id: str, *, actor: str) -> None:
         """Delete the displayed name and the e-mail of a person, with the key of their digest.
@@ -118,17 +134,27 @@ class People:
         with self.acts.unit() as unit:
             for one in self.attestation.ids_of_person(principal_id):
                 known = self.attestation.find(one)
-                if repository.delete_name(unit.connection, one) or (known is not None and known.naming):
+                if repository.find_name(unit.connection, one) is not None or (known is not None and known.naming):
                     unit.act(PersonNameErased(actor=actor, time=timestamp(self.now()), principal=one))
+                    repository.delete_name(unit.connection, one)
         self.database.forget_deleted()
         self.attestation.refresh()
 
-    def _write(self, principal_id: str, said: PersonName, actor: str) -> None:
+    def _write(
+        self,
+        principal_id: str,
+        said: PersonName,
+        actor: str,
+        is_meant: Callable[[StoredName | None], bool] = lambda _found: True,
+    ) -> None:
         stored, moment = StoredName(said, secrets.token_hex(32)), timestamp(self.now())
         with self.acts.unit() as unit:
-            repository.write_name(unit.connection, principal_id, stored)
             commitment = stored.commit(principal_id)
+            # It locks the register: whoever names the same person beside this one finds the row.
             unit.act(PersonNamed(actor=actor, time=moment, principal=principal_id, commitment=commitment))
+            if not is_meant(repository.find_name(unit.connection, principal_id)):
+                raise _Overtaken
+            repository.write_name(unit.connection, principal_id, stored)
         self.attestation.refresh()
 
     def _check_rate(self, principal_id: str, actor: str) -> None:

@@ -114,8 +114,11 @@ def write_roles(roles: Iterable[Role]) -> str:
 
 
 def read_roles(text: str) -> frozenset[Role]:
-    """Read roles as they are stored."""
-    return frozenset(Role(name) for name in text.split(",") if name)
+    """Read roles as they are stored; a word that is none gives nothing, and hides no other row."""
+    return frozenset(Role(name) for name in text.split(",") if name in _ROLES)
+
+
+_ROLES = frozenset(Role)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +137,7 @@ class Scopes:
     @classmethod
     def read(cls, text: str) -> "Scopes":
         """Read them as they are stored."""
-        names = [name for name in text.split(",") if name]
-        return cls(frozenset(Role(name) for name in names if name != READ), READ in names)
+        return cls(read_roles(text), READ in text.split(","))
 
     @property
     def names(self) -> list[str]:

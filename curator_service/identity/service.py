@@ -368,8 +368,8 @@ class IdentityService:
             assert principal is not None
             if principal.id != new.id:
                 self._check_name(principal)
-            if principal.issuer:
-                raise IdentityError(f"{name!r} signs in at {principal.issuer}, which says what roles that is good for")
+            if issuer := self._issuer_of(principal):
+                raise IdentityError(f"{name!r} signs in at {issuer}, which says what roles that is good for")
             if not asked <= principal.roles:
                 held = ", ".join(sort_roles(principal.roles))
                 raise IdentityError(f"{name!r} holds the roles {held}, and a token changes none of them")
@@ -395,7 +395,7 @@ class IdentityService:
         ------
         IdentityError
         """
-        holder = repository.find_principal(unit.connection, holder.name) or holder
+        holder = repository.find_principal_by_id(unit.connection, holder.id) or holder
         if PRIVILEGED & (asked | holder.roles | self.attestation.roles_of(holder.id)):
             raise IdentityError(
                 "over HTTP tokens are made for analysts and auditors alone; stewards, privacy officers and "
@@ -481,6 +481,11 @@ class IdentityService:
         if self.attestation.name_of(principal.id) != principal.name:
             raise IdentityError(f"the register does not give the name {principal.name!r} to whom the table gives it")
 
+    def _issuer_of(self, principal: Principal) -> str:
+        """Return where a principal signs in, as its row or the register says; empty of one that has tokens."""
+        known = self.attestation.find(principal.id)
+        return principal.issuer or ("" if known is None else known.issuer)
+
     def _derive(self, principal_id: str, key: str | None) -> Token | None:
         """Return the token of a request with a key; None without one.
 
@@ -560,16 +565,17 @@ class IdentityService:
         if known is not None:
             return known
         token = self._derive(old.principal.id, key) or make_token()
-        ends = min(old.expires_at, timestamp(moment + timedelta(seconds=grace_s)))
-        record = replace(
-            old,
-            id=token.id,
-            secret_hash=token.secret_hash,
-            created_at=timestamp(moment),
-            expires_at=timestamp(moment + _lifetime(old)),
-            last_used_at=None,
-        )
         try:
+            issued = self._as_issued(old)
+            ends = min(old.expires_at, issued.expires_at, timestamp(moment + timedelta(seconds=grace_s)))
+            record = replace(
+                issued,
+                id=token.id,
+                secret_hash=token.secret_hash,
+                created_at=timestamp(moment),
+                expires_at=timestamp(moment + _lifetime(issued)),
+                last_used_at=None,
+            )
             self._replace(old, token, record, ends, actor, is_bounded=of is not None, by=by)
         except _MadeBefore:
             known = self._find_rotated(self.get_token(token_id), key)
@@ -577,6 +583,21 @@ class IdentityService:
                 raise
             return known
         return token, record
+
+    def _as_issued(self, old: TokenRecord) -> TokenRecord:
+        """Return a token that is rotated as the register has it: what its row says could be more, or somebody else's.
+
+        Raises
+        ------
+        IdentityError
+        """
+        self.attestation.refresh()
+        issued = self.attestation.as_issued(old)
+        if issued is None:
+            raise IdentityError(f"the token {old.id!r} has ended, or is not the one that the register has")
+        if self.attestation.successors_of(old.id) or timestamp(self.now()) >= issued.expires_at:
+            raise _rotated_before(old)
+        return issued
 
     def _replace(
         self,
@@ -594,10 +615,10 @@ class IdentityService:
         with self.acts.unit() as unit:
             has_ended = record.created_at >= old.expires_at
             if has_ended or not repository.replace_token(unit.connection, old.id, token.id, ends):
-                raise _MadeBefore(f"the token {old.id!r} has ended, or was rotated before")
+                raise _rotated_before(old)
             self._issue(unit, token, record, actor, replaces=old.id, replaced_ends_at=ends)
             if by is not None:
-                self._check_made_for(unit, old.principal, old.scopes.restrict(old.principal.roles), by)
+                self._check_made_for(unit, record.principal, record.scopes.roles, by)
             made = repository.count_rotations(unit.connection, old.principal.id, since)
             if is_bounded and made > ROTATIONS_PER_DAY_MAX:
                 raise IdentityError(
@@ -663,6 +684,8 @@ class IdentityService:
         with self.database.read() as connection:
             found = repository.find_token(connection, token_id)
         holder = self.attestation.id_of_holder(token_id) or ("" if found is None else found.principal.id)
+        if not holder:
+            raise IdentityError(f"there is no token {token_id!r}")
         roles = self.attestation.roles_of(holder) | (frozenset() if found is None else found.principal.roles)
         if roles & PRIVILEGED and holder != by.id and Role.PRIVACY_OFFICER not in by.roles:
             raise PermissionDenied(
@@ -743,6 +766,12 @@ class IdentityService:
         self._check_name(principal)
         return principal
 
+    def find_name(self, principal_id: str) -> str:
+        """Return the name that the register gives to a principal, whatever its row says; empty if none."""
+        if not self.attestation.name_of(principal_id):
+            self.attestation.refresh()
+        return self.attestation.name_of(principal_id)
+
     def set_roles(self, name: str, *roles: Role, actor: str) -> Principal:
         """Give a principal other roles, at the machine; its tokens act with no more than they were made for.
 
@@ -759,9 +788,9 @@ class IdentityService:
             principal = repository.find_principal(unit.connection, name)
             if principal is None:
                 raise IdentityError(f"there is no principal {name!r}")
-            if principal.issuer:
-                raise IdentityError(f"{name!r} signs in at {principal.issuer}, whose groups say the roles")
             self._check_name(principal)
+            if issuer := self._issuer_of(principal):
+                raise IdentityError(f"{name!r} signs in at {issuer}, whose groups say the roles")
             changed = replace(principal, roles=frozenset(roles))
             repository.update_principal(unit.connection, changed)
             _record_principal(unit, changed, actor, moment)
@@ -958,6 +987,10 @@ def permission_denied(principal: Principal, action: Action) -> PermissionDenied:
     return PermissionDenied(
         f"Your roles, {held}, may not {action.value}; needed: {' or '.join(needed)}.", needed_role=needed
     )
+
+
+def _rotated_before(old: TokenRecord) -> _MadeBefore:
+    return _MadeBefore(f"the token {old.id!r} has ended, or was rotated before")
 
 
 def _is_seen(known: Known, recognition: Recognition) -> bool:

@@ -4,7 +4,8 @@ They are made of a request as it stands in a stored answer, whose digest its ent
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from curator_service.privacy.expressions.text import write_number
@@ -12,6 +13,11 @@ from curator_service.privacy.expressions.text import write_number
 _SIGNS = {"add": " + ", "multiply": " × ", "divide": " / ", "interaction": " × "}
 _COMPARED = {"less": ("<", ">"), "less_equal": ("≤", "≥"), "equal": ("is", "is")}
 """Of a comparison how it is said, and with its sides exchanged: a number stands behind what it bounds."""
+_JOINED = frozenset({"and", "or"})
+_SAID = _JOINED | {"not", "in", *_COMPARED}
+_SIGNED = _SAID | {"power", *_SIGNS}
+"""What stands in brackets within something else: of two questions no two have the same words."""
+_WORD = re.compile(r"(?!(and|or|not|is)$)[\w.+-]+")
 
 
 def write_asked(asked: Any) -> str:
@@ -39,31 +45,47 @@ def write_asked(asked: Any) -> str:
 
 
 def _write_call(operator: str, parts: Sequence[Any]) -> str:
-    inner = [write_asked(part) for part in parts]
     match operator, parts:
         case (("less" | "less_equal" | "equal"), [first, _]):
             signs, is_number = _COMPARED[operator], isinstance(first, int | float)
-            text = f" {signs[is_number]} ".join(reversed(inner) if is_number else inner)
-        case (("and" | "or"), _):
-            text = f" {operator} ".join(map(_within, parts))
+            sides = [_within(part, _SAID) for part in parts]
+            text = f" {signs[is_number]} ".join(reversed(sides) if is_number else sides)
+        case "and", _:
+            text = " and ".join(_within(part, _JOINED | ({"in"} if _has_levels(part) else set())) for part in parts)
+        case "or", _:
+            text = " or ".join(_within(part, _JOINED | {"in"}) for part in parts)
         case "not", [one]:
-            text = f"not {_within(one)}"
-        case "in", [_, [*levels]]:
-            text = f"{inner[0]} is {' or '.join(map(write_asked, levels))}"
-        case "power", [base, _]:
-            text = f"{_within(base)}^{inner[1]}"
+            text = f"not {_within(one, _SAID)}"
+        case "in", [base, [*levels]]:
+            text = f"{_within(base, _SAID)} is {' or '.join(map(_write_level, levels))}"
+        case "power", [base, exponent]:
+            text = f"{_within(base, _SIGNED)}^{_within(exponent, _SIGNED)}"
         case _ if operator in _SIGNS:
-            text = _SIGNS[operator].join(map(_within, parts))
+            text = _SIGNS[operator].join(_within(part, _SIGNED) for part in parts)
         case _:
-            text = f"{operator}({', '.join(inner)})"
+            text = f"{operator}({', '.join(map(write_asked, parts))})"
     return text
 
 
-def _within(asked: Any) -> str:
-    """Return a part of something, in brackets where signs stand between its own parts."""
+def _has_levels(asked: Any) -> bool:
+    """Return whether a column is asked to have one of several levels."""
+    match asked:
+        case {"in": [_, [_, _, *_]]}:
+            return True
+    return False
+
+
+def _write_level(level: Any) -> str:
+    """Return a level, in quotation marks where it is more than a word."""
+    is_plain = not isinstance(level, str) or _WORD.fullmatch(level)
+    return write_asked(level) if is_plain else json.dumps(level, ensure_ascii=False)
+
+
+def _within(asked: Any, bracketed: Collection[str]) -> str:
+    """Return a part of something, in brackets if it is one of some operators."""
     text = write_asked(asked)
     operator = next(iter(asked)) if isinstance(asked, Mapping) and len(asked) == 1 else ""
-    return f"({text})" if operator in {*_SIGNS, "and", "or", "power"} else text
+    return f"({text})" if operator in bracketed else text
 
 
 def list_asked(asked: Iterable[Any]) -> str:
@@ -74,7 +96,7 @@ def list_asked(asked: Iterable[Any]) -> str:
     >>> list_asked(["age", "sex", {"log": ["kappa"]}])
     'age, sex and log(kappa)'
     """
-    texts = [write_asked(one) for one in asked]
+    texts = [_within(one, _JOINED) for one in asked]
     return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}" if texts else "nothing"
 
 
@@ -93,6 +115,7 @@ def describe_model(request: Mapping[str, Any], targets: Sequence[Any]) -> str:
 
 def write_formula(request: Mapping[str, Any], targets: Sequence[Any]) -> str:
     """Return the formula of a model."""
-    terms = [_within(one) for one in request.get("features", [])]
+    terms = [_within(one, _SIGNED) for one in request.get("features", [])]
     terms += [] if request.get("intercept", True) else ["0"]
-    return f"{' + '.join(map(write_asked, targets))} ~ {' + '.join(terms) or '1'}"
+    left = [_within(one, {*_SIGNS, *_JOINED}) for one in targets]
+    return f"{' + '.join(left)} ~ {' + '.join(terms) or '1'}"

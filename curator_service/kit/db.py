@@ -570,7 +570,12 @@ class Statement:
         return found
 
     def first(self, connection: Connection, /, **values: object) -> tuple[Any, ...] | None:
-        """Run the statement; return its first row, if it has one."""
+        """Run the statement; return its first row, if it has one.
+
+        PostgreSQL takes no text with a zero byte, so that nothing has such a name.
+        """
+        if any(isinstance(value, str) and "\0" in value for value in values.values()):
+            return None
         cursor = self.execute(connection, **values)
         try:
             row: tuple[Any, ...] | None = cursor.fetchone()

@@ -18,6 +18,8 @@ WINDOW = 50_000
 """Entries that one page looks through at most: whoever wants more goes on from there. An index leads to rare kinds."""
 
 
+_NOTHING = {"kind": "unreadable", "actor": "", "time": "", "units": "0"}
+"""Members that pages take for granted, of an entry that says none of them."""
 _PATTERN = re.compile(r"[*?\[]")
 """Signs of a pattern of SQLite's, of which each stands for itself in brackets."""
 
@@ -102,10 +104,11 @@ def read_payload(entry: StoredEntry) -> dict[str, Any]:
     """Return what an entry says; of one that was changed beyond reading, that it says nothing."""
     try:
         payload = json.loads(entry.payload_text)
-    except ValueError:
+    except (ValueError, RecursionError):
         payload = None
     said = payload if isinstance(payload, dict) else {}
-    return {"kind": "unreadable", "actor": "", "time": "", "units": "0", **said}
+    said = _NOTHING | {name: value for name, value in said.items() if value is not None}
+    return said if all(isinstance(said[name], str) for name in _NOTHING) else {**_NOTHING}
 
 
 def read_units(text: Any) -> int:

@@ -345,10 +345,7 @@ class LedgerService:
         told = [entry for entry in page if f'"kind":"{AnswerQuestion.kind}"' in entry.payload_text]
         if told:  # their answers are in the entries themselves: what is seen must not be wound back
             self.guard.anchor_before_send(Receipt(told[-1].payload_text, told[-1].entry_hash, told[-1].signature))
-        return [
-            json.loads(entry.payload_text) | {"entry_hash": entry.entry_hash, "signature": entry.signature}
-            for entry in page
-        ]
+        return [entry.render() for entry in page]
 
     def verify(self, population: str) -> Verification:
         """Verify a chain against its account, every signature included, in one consistent read.

@@ -23,6 +23,8 @@ from curator_service.releases.audit import is_stated
 from curator_service.releases.repository import StoredRelease, find_release
 
 UNSHOWN = "cannot be shown: what is stored is not the answer that the ledger's entry states"
+UNSIGNED = "cannot be shown: the ledger's entry is not one that this curator signed"
+_NOTHING_SAID = {"actor": "", "time": "", "units": "0"}
 _KINDS = ("charge", "derive")
 _LOOKED_THROUGH = 400
 """Questions that one page looks through at most for a column."""
@@ -213,14 +215,16 @@ class QuestionService:
     ) -> Question:
         account = find_population(connection, population)
         assert account is not None  # whose chain has the entry
-        said, hidden = search.read_payload(entry), (None, dict[str, Any](), UNSHOWN, "")
+        said = {"release": ""} | search.read_payload(entry)
+        if not is_attested(population, entry, self.ledger.guard.trust.holds):
+            told = {name: said[name] for name in ("release", "kind")}
+            return Question(account, entry, told | _NOTHING_SAID, None, {}, UNSIGNED, "")
         if (
             stored is None
             or (stored.population, stored.sequence) != (population, entry.sequence)
-            or not is_attested(population, entry, self.ledger.guard.trust.holds)
             or not is_stated(stored)
         ):
-            return Question(account, entry, {"release": "", **said}, *hidden)
+            return Question(account, entry, said, None, {}, UNSHOWN, "")
         about = read_about(stored.answer)
         kind, request = self.kinds[about["kind"]], about["request"]
         words = kind.describe_question(request) + describe_rows(request)

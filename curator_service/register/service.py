@@ -1,6 +1,5 @@
 """The register: a chain of the curator's own acts, signed, anchored and verified as every chain of the ledger."""
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -96,7 +95,4 @@ class Register:
         """Return a page of the chain, each entry with its hash and signature."""
         with self._ledger.database.read() as connection:
             page = repository.list_entries(connection, REGISTER, after=after, count=count)
-        return [
-            json.loads(entry.payload_text) | {"entry_hash": entry.entry_hash, "signature": entry.signature}
-            for entry in page
-        ]
+        return [entry.render() for entry in page]

@@ -309,6 +309,17 @@ def test_what_is_not_there_is_not_found(attacked: tuple[World, Api], url: str, w
     assert_refused(Case("", "not-found", 404), answer)
 
 
+def test_no_address_with_a_zero_byte_fails_in_the_database(both: World) -> None:
+    """PostgreSQL takes no text that has one."""
+    both.add_token("olga", *Role)
+    olga = both.api("olga")
+    for route in {getattr(one, "path", "") for one in olga.app.routes}:
+        if "{" in route:
+            for method in ("GET", "POST"):
+                answer = olga.request(method, re.sub(r"{[^}]*}", "%00", route), json={})
+                assert answer.status_code < 500, (method, route)
+
+
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "POST", "TRACE", "OPTIONS"])
 def test_other_methods_are_not_allowed(attacked: tuple[World, Api], method: str) -> None:
     _, api = attacked

@@ -100,6 +100,13 @@ def test_whoever_is_not_signed_in_is_led_back_to_where_they_wanted(below: World)
     assert led == "/curator/admin/sign-in?next=/admin/ledger"
 
 
+@pytest.mark.parametrize("steps", ["..", "%2e%2e", ".%2E"])
+def test_nobody_is_led_to_another_service_of_the_host(below: World, steps: str) -> None:
+    person = Proxied(below, "root", origin="https://hospital.example")
+    led = person.get("/admin/sign-in", params={"next": f"/admin/{steps}/{steps}/wiki"}).headers["location"]
+    assert led == "/curator/admin"
+
+
 @pytest.mark.parametrize("host", ["evil.example", "hospital.example.evil", "hospital.example:444"])
 def test_what_a_host_header_says_is_in_no_link(below: World, host: str) -> None:
     person = Proxied(below, "root", origin="https://hospital.example")

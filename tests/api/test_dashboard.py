@@ -211,6 +211,11 @@ class TestSignIn:
             "/administrator",
             "/admin\n/x",
             "javascript:x",
+            "/admin/../elsewhere",
+            "/admin/x/../../elsewhere?a=b",
+            "/admin/%2e%2e/elsewhere",
+            "/admin/.%2E/elsewhere",
+            "/admin/./..",
         ],
     )
     def test_whoever_signs_in_goes_on_within_the_dashboard_alone(self, world: World, address: str) -> None:

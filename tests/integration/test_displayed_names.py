@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from curator_service.identity.attestation import NAMINGS_PER_DAY_MAX
 from curator_service.identity.people import UNSHOWN, Person
 from curator_service.identity.policy import Role
 from curator_service.identity.repository import PersonName, StoredName, find_name
+from curator_service.kit.clock import timestamp
 
 ADA, EMAIL = "Ada Lovelace", "ada@hospital.example"
 OWN = "/v1/principals/ada/display-name"
@@ -107,6 +109,18 @@ class TestNaming:
         ):
             assert erase(place, api, who=who, of=of).status_code == status, (who, of)
 
+    def test_whoever_names_somebody_at_once_names_them_in_turns(self, place: World) -> None:
+        people, ada, names = place.curator.identity.people, id_of(place), [f"Ada {letter}" for letter in "abcdefgh"]
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda name: people.name(ada, name, "", actor="operator:test"), names))
+        assert person(place).shown in names
+        assert len([act for act in acts(place) if act["kind"] == "person-name"]) == len(names)
+        with ThreadPoolExecutor(2) as pool:
+            naming = pool.submit(people.name, ada, "Ada i", "", actor="operator:test")
+            pool.submit(people.erase, ada, actor="operator:test").result()
+            naming.result()
+        assert person(place).shown in {"", "Ada i"}
+
     def test_under_a_seal_nobody_is_named_and_none_erased(self, place: World) -> None:
         api = place.api(None)
         call(place, api)
@@ -127,6 +141,12 @@ class TestNaming:
         assert look().named("ada").shown == "Ada King"
         erase(place, api)
         assert look().named("ada").shown == ""
+
+    def test_nobody_is_displayed_as_two(self, place: World) -> None:
+        assert call(place, place.api(None), "Ada (IT)").status_code == 200
+        assert person(place).label == "ada (Ada [IT])"
+        call(place, place.api(None), "Ada) and olga (Olga")
+        assert person(place).label == "ada (Ada] and olga [Olga)"
 
     def test_an_actor_who_is_no_principal_has_no_name(self, place: World) -> None:
         """A principal may be called `provider`: an entry by that actor is not theirs."""
@@ -330,6 +350,37 @@ class TestProviders:
         later = T + 3 * DAY_S
         said = claims(iat=later, nbf=later, exp=later + 600, name="Ada King")
         assert api.get("/v1/me", token=sign(said)).json()["shown_name"] == expected
+
+    def test_what_another_process_erased_no_provider_states_again(self, signed: tuple[World, Api]) -> None:
+        place, api = signed
+        who = api.get("/v1/me", token=sign(claims())).json()["id"]
+        place.clock.advance(days=3)
+        place.curator.identity.people.erase(who, actor="operator:test")
+        later = T + 3 * DAY_S
+        said = sign(claims(iat=later, nbf=later, exp=later + 600))
+        found = api.get("/v1/me", token=said).json()
+        assert found["shown_name"] == found["name"]
+        assert place.sql("SELECT count(*) FROM person_names") == [(0,)]
+
+    def test_what_is_erased_while_somebody_signs_in_stays_erased(
+        self, signed: tuple[World, Api], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        place, api = signed
+        who = api.get("/v1/me", token=sign(claims())).json()["id"]
+        place.clock.advance(days=3)
+        people = api.app.state.curator.identity.people
+        find = people._find
+
+        def erase_behind(principal_id: str) -> Any:
+            found = find(principal_id)
+            place.curator.identity.people.erase(who, actor="operator:test")
+            return found
+
+        monkeypatch.setattr(people, "_find", erase_behind)
+        people.state(who, PersonName("Ada King", ""), timestamp(place.clock()))
+        monkeypatch.undo()
+        assert place.sql("SELECT count(*) FROM person_names") == [(0,)]
+        assert person(place, "hospital.1").shown == ""
 
     def test_a_token_without_a_name_takes_none_away(self, signed: tuple[World, Api]) -> None:
         place, api = signed

@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from dashboard_worlds import Person
 from support import TERMS, World, problem
 
 from curator_service.app import _ending
@@ -120,12 +121,30 @@ class TestMessages:
 
     def test_so_many_are_said_and_no_more(self, officers: World) -> None:
         theirs, own = self.ask(officers)
-        for k in range(MESSAGES_MAX):
+        for k in range(2 * MESSAGES_MAX):
             api, address = (officers.api("otto"), theirs) if k % 2 else (officers.api("ada"), own)
             assert api.post(f"{address}/messages", json={"text": str(k)}).status_code == 200
         for text in ("more", "x" * 501, "", "a\nb"):
             problem(officers.api("ada").post(f"{own}/messages", json={"text": text}), "request-invalid", 422)
-        assert len(self.texts(officers.api("ada").get(own))) == MESSAGES_MAX
+        assert len(self.texts(officers.api("ada").get(own))) == 2 * MESSAGES_MAX
+
+    def test_whoever_asks_silences_no_officer(self, officers: World) -> None:
+        theirs, own = self.ask(officers)
+        for k in range(MESSAGES_MAX):
+            assert officers.api("ada").post(f"{own}/messages", json={"text": str(k)}).status_code == 200
+        problem(officers.api("ada").post(f"{own}/messages", json={"text": "more"}), "request-invalid", 422)
+        assert self.texts(officers.api("otto").post(f"{theirs}/messages", json={"text": "why?"}))[-1] == (
+            "otto",
+            "why?",
+        )
+
+    def test_one_key_at_two_proposals_is_two_messages(self, officers: World) -> None:
+        found = set()
+        for _ in range(2):
+            _, own = self.ask(officers)
+            assert officers.api("ada").post(f"{own}/messages", json={"text": "so"}, key="a").status_code == 200
+            found |= {act["message"] for act in acts(officers, own.rpartition("/")[2]) if "message" in act}
+        assert len(found) == 2
 
     def test_many_at_once_are_each_said_once_up_to_the_bound(self, both: World) -> None:
         world = with_officers(both)
@@ -162,6 +181,20 @@ class TestMessages:
         problem(world.api("otto").post(f"{theirs}/messages", json={"text": "why?"}), "proposal-decided", 409)
         problem(world.api("ada").post(f"{own}/messages", json={"text": "but"}), "proposal-decided", 409)
         assert self.texts(world.api("ada").get(own)) == []
+
+
+def test_whoever_is_no_officer_any_more_reads_no_account(officers: World) -> None:
+    world = officers
+    made = world.api("olga").post(LIMITS, json=RAISE).json()["id"]
+    places = world.api("olga"), Person(world, "olga"), f"/v1/proposals/{made}", f"/admin/asked/{made}"
+    api, browser, own, page = places
+    assert "spent_and_held" in api.get(own).json()["amounts"]
+    assert "Spent and held" in browser.get(page).text
+    world.curator.identity.set_roles("olga", Role.ANALYST, actor="operator:test")
+    world.add_token("olga", Role.ANALYST)
+    assert "amounts" not in world.api("olga").get(own).json()
+    answer = Person(world, "olga").get(page)
+    assert (answer.status_code, "Spent and held" in answer.text) == (200, False)
 
 
 class TestExpiry:
@@ -285,6 +318,35 @@ class TestRowsThatNobodyAskedFor:
         problem(world.api("otto").post(f"/v1/admin/proposals/{asked}/approve"), "proposal-unattested", 409)
         assert [p for p in world.curator.permits.list_permits() if p.terms.project] == []
         assert world.api("otto").post(f"/v1/admin/proposals/{asked}/reject").json()["state"] == "rejected"
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            "content = '['",
+            "content = '5'",
+            'content = replace(content, \'"expires_at":"\', \'"expires_at":5, "x":"\')',
+            "proposed_at = 'x'",
+            "proposed_at = '2026-01-01'",
+            "scope = 'x'",
+        ],
+    )
+    def test_one_beyond_reading_hides_no_other_and_can_be_rejected(self, officers: World, change: str) -> None:
+        world = officers
+        asked, left, _ = (world.api("ada").post("/v1/permits", json=TERMS).json()["id"] for _ in range(3))
+        world.sql(f"UPDATE proposals SET {change} WHERE id IN ('{asked}', '{left}')")
+        otto, place = Person(world, "otto"), f"/v1/admin/proposals/{asked}"
+        for page in ("/admin", "/admin/proposals", f"/admin/proposals/{asked}"):
+            assert otto.get(page).status_code == 200
+        for api, address in ((world.api("otto"), "/v1/admin/proposals"), (world.api("ada"), "/v1/proposals")):
+            states = {one["id"]: one["state"] for one in api.get(address).json()["proposals"]}
+            assert sorted(states.values()) == ["open", "unattested", "unattested"]
+            assert states[asked] == "unattested"
+        problem(world.api("otto").post(f"{place}/approve"), "proposal-unattested", 409)
+        assert world.api("otto").post(f"{place}/reject", json={"reason": "no"}).json()["state"] == "rejected"
+        world.clock.advance(days=91)
+        world.curator.approvals.expire_due()
+        found = {one.id: one.state for one in world.curator.approvals.list_proposals()}
+        assert {state for one, state in found.items() if one not in {asked, left}} == {"expired"}
 
     def test_one_that_was_refused_and_waits_again_by_its_row(self, officers: World) -> None:
         world = officers

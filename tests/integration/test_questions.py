@@ -1,5 +1,6 @@
 """What was asked, for officers and auditors: as the signed entry has it, without an answer, and never a row's word."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,15 @@ def ask(world: World, query: str = "", who: str = "audra") -> Any:
     answer = world.api(who).get(f"{PLACE}{query}")
     assert answer.status_code == 200, answer.text
     return answer.json()
+
+
+def list_triggers(world: World, table: str) -> list[str]:
+    """Return the triggers that let nobody change a table, as a statement drops them."""
+    if world.curator.database.is_sqlite:
+        found = world.sql(f"SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = '{table}'")
+        return [name for (name,) in found]
+    asked = f"tgrelid = '{table}'::regclass AND NOT tgisinternal"
+    return [f"{name} ON {table}" for (name,) in world.sql(f"SELECT tgname FROM pg_trigger WHERE {asked}")]
 
 
 def test_an_auditor_reads_what_was_asked_by_whom_and_at_what_price(asked: World) -> None:
@@ -111,8 +121,8 @@ def test_nobody_else_reads_it(asked: World) -> None:
 def test_a_row_that_somebody_changed_says_nothing(asked: World, change: str) -> None:
     """Whoever may change tables shows no officer another question than the signed one."""
     last, _, first = ask(asked)["questions"]
-    is_sqlite = asked.curator.database.is_sqlite
-    asked.sql("DROP TRIGGER releases_no_update" if is_sqlite else "DROP TRIGGER releases_append_only ON releases")
+    for name in list_triggers(asked, "releases"):
+        asked.sql(f"DROP TRIGGER {name}")
     if change == "request":
         asked.sql(f"UPDATE releases SET answer = replace(answer, 'weight', 'height') WHERE id = '{last['release']}'")
     elif change == "digest":
@@ -165,6 +175,52 @@ def test_a_page_has_the_columns_with_bounds_and_units(asked: World, sent: dict[s
     columns = page[page.index("<h2>Columns</h2>") : page.index("<h2>Noise</h2>")]
     for cell in cells:
         assert cell in columns
+
+
+@pytest.mark.parametrize(
+    ("member", "value"),
+    [
+        ("actor", []), ("actor", None), ("time", 5), ("units", "x"), ("units", None), ("units", "-5"), ("kind", []),
+        ("dataset", None), ("release", []), ("permit", {}), ("sequence", None),
+    ],
+)  # fmt: skip
+def test_an_entry_beyond_reading_breaks_no_page(asked: World, member: str, value: Any) -> None:
+    charges = [entry for entry in asked.entries() if entry["kind"] == "charge"]
+    said = json.dumps(charges[0] | {member: value}, separators=(",", ":"))
+    for name in list_triggers(asked, "ledger_entries"):
+        asked.sql(f"DROP TRIGGER {name}")
+    asked.sql(f"UPDATE ledger_entries SET payload = '{said}' WHERE sequence = {charges[0]['sequence']}")
+    audra, places = Person(asked, "audra"), [f"/admin/releases/{one['release']}" for one in charges]
+    for page in ("/admin/releases", "/admin/releases?dataset=cohort", "/admin/populations/town/ledger", *places):
+        assert audra.get(page).status_code == 200, page
+    for one in charges:
+        assert audra.get(f"/admin/populations/town/ledger/{one['sequence']}").status_code == 200
+    shown = {one["release"]: one for one in ask(asked)["questions"]}
+    assert [shown[one["release"]]["asked_by"] for one in charges[1:]] == ["ada", "ada"]
+    found = asked.api("audra").get(f"/v1/admin/questions/{charges[0]['release']}").json()
+    assert found["words"].startswith("cannot be shown")
+
+
+def test_an_entry_that_nobody_signed_says_nothing_of_anybody(asked: World) -> None:
+    """Whoever may insert into the log puts an entry there, and a release beside it, in somebody's name."""
+    said = next(entry for entry in asked.entries() if entry["kind"] == "charge")
+    forged, sequence = "rel_" + "f" * 24, said["sequence"] + 100
+    payload = json.dumps(said | {"release": forged, "sequence": sequence, "units": "77", "project": "secret"})
+    names = "id, dataset_id, request_digest, answer"
+    (columns,) = asked.sql(f"SELECT {names} FROM releases WHERE id = '{said['release']}'")
+    asked.sql(
+        "INSERT INTO ledger_entries (population, sequence, payload, entry_hash, signature) SELECT population, "
+        f"{sequence}, '{payload}', '{'0' * 64}', signature FROM ledger_entries WHERE sequence = {said['sequence']} "
+        "AND population = 'town'",
+        f"INSERT INTO releases ({names}, population, sequence) VALUES ('{forged}', '{columns[1]}', '{columns[2]}', "
+        f"'{columns[3]}', 'town', {sequence})",
+    )
+    found = asked.api("audra").get(f"/v1/admin/questions/{forged}").json()
+    assert found["words"].startswith("cannot be shown")
+    told = [found[name] for name in ("asked_by", "asked_at", "dataset", "permit", "project", "units", "asked")]
+    assert told == ["", "", "", None, None, "0", None]
+    page = Person(asked, "audra").get(f"/admin/releases/{forged}")
+    assert (page.status_code, "secret" in page.text, "<code>ada</code>" in page.text) == (200, False, False)
 
 
 def test_what_is_cut_out_of_an_answer_names_it_and_costs_nothing(asked: World) -> None:

@@ -232,6 +232,36 @@ def test_whoever_writes_rows_narrows_a_role_at_most(both: World) -> None:
     assert api.get("/v1/me", token=both.tokens["root"]).json()["roles"] == ["auditor"]
 
 
+@pytest.mark.parametrize("change", ["tokens SET scopes", "principals SET roles"])
+def test_a_row_with_a_word_that_is_no_role_hides_no_other(both: World, change: str) -> None:
+    both.add_token("opal", Role.OPERATOR)
+    both.add_token("mallory", Role.ANALYST)
+    ((token,),) = both.sql("SELECT t.id FROM tokens t JOIN principals p ON p.id = principal_id WHERE name = 'mallory'")
+    place = f"id = '{token}'" if change.startswith("tokens") else "name = 'mallory'"
+    both.sql(f"UPDATE {change} = 'analyst,king' WHERE {place}")
+    api, opal = both.api("opal"), Person(both, "opal")
+    assert len(api.get("/v1/admin/tokens").json()["tokens"]) == len(both.tokens)
+    for page in ("/admin/tokens", "/admin/people", f"/admin/tokens/{token}/rotate"):
+        assert opal.get(page).status_code == 200
+    assert both.api("mallory").get("/v1/me").json()["roles"] == ["analyst"]
+    assert both.curator.start() == ""
+    assert api.post(f"/v1/admin/tokens/{token}/revoke", json={}).status_code == 200
+    assert not works(api, both.tokens["mallory"])
+
+
+@pytest.mark.parametrize("payload", ["x", "[]", "{}"])
+def test_a_row_of_the_log_that_is_no_entry_hides_no_other(both: World, payload: str) -> None:
+    both.add_token("olga", Role.PRIVACY_OFFICER)
+    for chain in (REGISTER, "town"):
+        both.sql(
+            "INSERT INTO ledger_entries (population, sequence, payload, entry_hash, signature) "
+            f"VALUES ('{chain}', 1000, '{payload}', '{'0' * 64}', '')"
+        )
+    for address in ("/v1/admin/register?limit=1000", "/v1/ledger/town?limit=1000"):
+        entries = both.api("olga").get(address).json()["entries"]
+        assert (len(entries) > 1, entries[-1]["entry_hash"]) == (True, "0" * 64)
+
+
 @pytest.mark.parametrize("previous", ["nothing", ""])
 def test_keys_that_were_put_beside_the_curator_s_attest_nobody(both: World, previous: str) -> None:
     """Whoever can insert keys could otherwise make every process forget what attestation is."""

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from dashboard_worlds import Person
-from support import TERMS, World, problem
+from dashboard_worlds import Person, fields_of
+from support import ADMIN, TERMS, World, problem
 
 from curator_service.entries.base import REGISTER
 from curator_service.identity import service as identity_service
@@ -217,6 +217,67 @@ class TestRows:
         wider = replace(person, roles=frozenset({Role.ANALYST, Role.AUDITOR}))
         assert identity.admit(wider, "2026-03-01T12:01:00Z").name == "hospital.mia"
         assert acts(world)[-1]["name"] == "hospital.mia"
+
+    def test_a_name_that_was_moved_to_somebody_else_says_nothing_in_a_discussion(self, both: World) -> None:
+        world = both
+        for name in ("olga", "otto"):
+            world.add_token(name, Role.PRIVACY_OFFICER)
+        asked = world.api("ada").post("/v1/permits", json=ASKED | {"people": ["ada"]}).json()["id"]
+        text = "The ethics board has agreed."
+        assert world.api("ada").post(f"/v1/proposals/{asked}/messages", json={"text": text}).status_code == 200
+        swap_names(world, "ada", "olga")
+        shown = world.api("otto").get(f"/v1/admin/proposals/{asked}").json()
+        assert (shown["proposer"], [(one["by"], one["text"]) for one in shown["messages"]]) == ("ada", [("ada", text)])
+        page = Person(world, "otto").get(f"/admin/proposals/{asked}").text
+        assert "<code>olga</code>" not in page.partition('id="discussion"')[2].partition("<form")[0]
+
+    @pytest.mark.parametrize(
+        "change",
+        ["scopes = 'privacy_officer'", "created_at = '2016-03-01T12:00:00Z', expires_at = '2099-01-01T00:00:00Z'"],
+    )
+    def test_a_token_rotated_by_its_holder_may_do_no_more_and_no_longer_than_the_register_says(
+        self, both: World, change: str
+    ) -> None:
+        world, identity = both, both.curator.identity
+        looks = identity.create_token("olga", Role.PRIVACY_OFFICER, days=30, read_only=True)
+        world.tokens["olga"] = looks.text
+        world.sql(f"UPDATE tokens SET {change} WHERE id = '{looks.id}'")
+        made = world.api("olga").post("/v1/me/token/rotate", json={}, key=KEY)
+        assert made.status_code == 201, made.text
+        (issued,) = [act for act in acts(world) if act.get("replaces") == looks.id]
+        assert issued["scopes"] == ["privacy_officer", "read"]
+        assert (issued["time"], issued["expires_at"]) == ("2026-03-01T12:00:00Z", "2026-03-31T12:00:00Z")
+        world.tokens["olga"] = made.json()["token"]
+        problem(world.api("olga").post("/v1/admin/populations/town/limits", json=RAISE), "permission-denied", 403)
+
+    @pytest.mark.parametrize("change", ["principal", "secret", "revoked", "rotated", "ended", "gone"])
+    def test_an_operator_rotates_no_token_whose_row_is_not_as_the_register_says(self, both: World, change: str) -> None:
+        world, identity = both, both.curator.identity
+        world.add_token("mallory", Role.ANALYST)
+        token = next(one for one in identity.list_tokens() if one.principal.name == "mallory")
+        if change == "revoked":
+            identity.revoke_token(token.id)
+        elif change == "rotated":
+            identity.rotate_token(token.id, grace_s=3600, actor="operator:test")
+        elif change == "ended":
+            world.clock.advance(days=91)
+            world.add_token("root", *ADMIN)
+        changes = {
+            "principal": f"principal_id = '{id_of(world, 'ada')}'",
+            "secret": f"secret_hash = '{'0' * 64}'",
+            "revoked": "revoked_at = NULL",
+            "rotated": "replaced_by = ''",
+            "ended": "expires_at = '2099-01-01T00:00:00Z'",
+            "gone": f"id = '{'0' * 16}'",
+        }
+        world.sql(f"UPDATE tokens SET {changes[change]} WHERE id = '{token.id}'")
+        root, found = Person(world, "root"), "0" * 16 if change == "gone" else token.id
+        place, count = f"/admin/tokens/{found}/rotate", len(acts(world))
+        answer = root.post(place, fields_of(root.get(place)) | {"grace_s": ["0"]})
+        assert (answer.status_code, "cur_" in answer.text) == (422, False)
+        with pytest.raises(IdentityError, match="has ended"):
+            identity.rotate_token(found, actor="operator:test")
+        assert len(acts(world)) == count
 
     def test_nothing_is_signed_of_a_proposal_that_nobody_made(self, both: World) -> None:
         world = both

@@ -311,7 +311,7 @@ def _render(
 
 def _make(context: PageContext, proposal: Proposal, population: Population | None) -> Shown:
     amounts = []
-    if proposal.scope == ACCOUNT and population is not None:
+    if proposal.scope == ACCOUNT and population is not None and context.may(Action.READ_POPULATIONS):
         stated = {"from": proposal.was, "to": proposal.limit, "spent and held": population.posted + population.pending}
         amounts = [(name, AmountModel.of(population.view(units))) for name, units in stated.items()]
     terms = _terms(proposal)

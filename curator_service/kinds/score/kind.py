@@ -105,7 +105,8 @@ class Score(ReleaseKind[ScoreRequest, ScorePlan, ScoreListing]):
     def describe_question(self, request: Mapping[str, Any]) -> str:
         """Return what a stored request asks, in words."""
         if request["coefficients"]["weights"] == {"(constant)": -1} and request["loss"] == "linear":
-            return f"one step of refining a model: where {list_asked(request['features'])} lie, clipped row by row"
+            where = f"where {list_asked(request['features'])} lie, together with {list_asked([request['target']])}"
+            return f"one step of refining a model: {where}, clipped row by row"
         model = describe_model(request, [request["target"]])
         return f"one step of fitting a {request['loss']} model of {model}: its gradient, clipped row by row"
 

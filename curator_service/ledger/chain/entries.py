@@ -41,6 +41,15 @@ class StoredEntry:
     entry_hash: str
     signature: str
 
+    def render(self) -> dict[str, Any]:
+        """Return what it says, with its hash and signature; of a text that is no entry, that it is unreadable."""
+        try:
+            said = json.loads(self.payload_text)
+        except (ValueError, RecursionError):
+            said = None
+        said = said if isinstance(said, dict) else {"kind": "unreadable"}
+        return said | {"entry_hash": self.entry_hash, "signature": self.signature}
+
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:

@@ -163,5 +163,5 @@ def test_a_digest_is_of_everything_that_is_shown_and_of_whom() -> None:
 
 
 def test_in_a_line_of_text_the_displayed_name_never_stands_first() -> None:
-    assert Person("prn_1", "mallory", "grace (Grace Hopper)").label == "mallory (grace (Grace Hopper))"
+    assert Person("prn_1", "mallory", "grace (Grace Hopper)").label == "mallory (grace [Grace Hopper])"
     assert Person("prn_1", "ada").label == "ada"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from curator_service.kinds.registry import KINDS
-from curator_service.kinds.wording import describe_rows, write_asked
+from curator_service.kinds.wording import describe_model, describe_rows, write_asked, write_formula
 from curator_service.privacy.expressions.operators import OPERATORS
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "answers.json"
@@ -98,7 +98,7 @@ def words_of(request: dict[str, Any]) -> str:
         (
             {"kind": "score", "features": ["age", "y"], "target": {"less": [6.0, "y"]}, "loss": "linear"}
             | {"coefficients": {"bits": 0, "weights": {"(constant)": -1}}, "intercept": True},
-            "one step of refining a model: where age and y lie, clipped row by row",
+            "one step of refining a model: where age and y lie, together with y > 6, clipped row by row",
             "y > 6 ~ age + y",
         ),
     ],
@@ -125,6 +125,37 @@ def test_a_request_is_a_question_in_words(request_: dict[str, Any], words: str, 
 )
 def test_what_is_computed_is_written_as_people_do(asked: Any, words: str) -> None:
     assert write_asked(asked) == words
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"multiply": [{"less": ["age", 70]}, "b"]}, {"less": ["age", {"multiply": [70, "b"]}]}),
+        ({"less": ["age", {"and": ["a", "b"]}]}, {"and": [{"less": ["age", "a"]}, "b"]}),
+        ({"not": [{"in": ["sex", ["F", "M"]]}]}, {"or": [{"not": [{"in": ["sex", ["F"]]}]}, "M"]}),
+        ({"in": ["sex", ["F", "M"]]}, {"or": [{"in": ["sex", ["F"]]}, "M"]}),
+        ({"in": ["sex", ["F", "M"]]}, {"in": ["sex", ["F or M"]]}),
+        ({"and": [{"in": ["sex", ["F"]]}, "b"]}, {"in": ["sex", ["F and b"]]}),
+        ({"less": ["a", {"less": ["b", "c"]}]}, {"less": [{"less": ["a", "b"]}, "c"]}),
+        ({"equal": ["a", {"less": ["b", "c"]}]}, {"less": [{"equal": ["a", "b"]}, "c"]}),
+        ({"not": [{"less": ["a", "b"]}]}, {"less": [{"not": ["a"]}, "b"]}),
+        ({"add": [{"not": ["a"]}, "b"]}, {"not": [{"add": ["a", "b"]}]}),
+    ],
+)
+def test_two_questions_have_two_wordings(one: Any, other: Any) -> None:
+    """An officer who reads the words alone reads what was asked."""
+    assert write_asked(one) != write_asked(other)
+
+
+def test_lists_tell_a_condition_from_two_columns() -> None:
+    both, apart = ({"features": features} for features in ([{"and": ["a", "b"]}], ["a", "b"]))
+    assert describe_model(both, ["y"]) != describe_model(apart, ["y"])
+    assert write_formula(both, [{"add": ["y", "z"]}]) != write_formula(both, ["y", "z"])
+
+
+def test_the_target_of_a_step_is_told_whatever_its_coefficients() -> None:
+    request = {"kind": "score", "features": ["age"], "target": "hiv", "loss": "linear", "intercept": True}
+    assert "hiv" in words_of(request | {"coefficients": {"bits": 0, "weights": {"(constant)": -1}}})
 
 
 def test_every_operator_has_words() -> None:
