@@ -231,6 +231,15 @@ class TestRows:
         page = Person(world, "otto").get(f"/admin/proposals/{asked}").text
         assert "<code>olga</code>" not in page.partition('id="discussion"')[2].partition("<form")[0]
 
+    def test_whoever_signs_in_elsewhere_by_the_register_gets_no_token_and_no_role_here(self, both: World) -> None:
+        world, identity = both, both.curator.identity
+        mia = Principal("prn_" + "a" * 24, "hospital.mia", frozenset({Role.ANALYST}), issuer="https://login.example")
+        identity.admit(mia, "2026-03-01T12:00:00Z")
+        world.sql(f"UPDATE principals SET issuer = '' WHERE id = '{mia.id}'")
+        for act in (identity.set_roles, identity.create_token):
+            with pytest.raises(IdentityError, match=r"signs in at https://login\.example"):
+                act("hospital.mia", Role.ANALYST, actor="operator:test")
+
     @pytest.mark.parametrize(
         "change",
         ["scopes = 'privacy_officer'", "created_at = '2016-03-01T12:00:00Z', expires_at = '2099-01-01T00:00:00Z'"],
