@@ -1,10 +1,11 @@
 """What was asked: releases as questions in words, each as the ledger's signed entry states it, without an answer."""
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic_core import from_json
 from sqlalchemy import bindparam, func, select
 
 from curator_service.kinds.registry import KindRegistry
@@ -20,6 +21,7 @@ from curator_service.ledger.repository import Population, find_entry, find_popul
 from curator_service.ledger.service import LedgerService
 from curator_service.releases.answers import read_about
 from curator_service.releases.audit import is_stated
+from curator_service.releases.rendering import answer_digest
 from curator_service.releases.repository import StoredRelease, find_release
 
 UNSHOWN = "cannot be shown: what is stored is not the answer that the ledger's entry states"
@@ -111,6 +113,14 @@ class QuestionService:
             return None
         with self.database.snapshot() as connection:
             return self._read(connection, population, entry, find_release(connection, str(said.get("release"))))
+
+    def is_answer(self, said: Mapping[str, Any], shown: Mapping[str, Any]) -> bool:
+        """Tell whether an answer that somebody shows is the stored one that an entry states."""
+        with self.database.read() as connection:
+            stored = find_release(connection, str(said.get("release")))
+        if stored is None or answer_digest(stored.answer) != said.get("answer_digest"):
+            return False
+        return bool(from_json(stored.answer) == shown)
 
     def list_words(self, population: str, *, after: int, count: int) -> dict[int, str]:
         """Return what the releases of a page of a chain asked, in words, by the sequence of their entries."""

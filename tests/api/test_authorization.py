@@ -161,6 +161,7 @@ PAGES: dict[tuple[str, str], Route] = {
         A.SET_LIMIT, "population", {"notion": "epsilon", "epsilon": "50", "delta": "1e-6", "reason": "more"}, 303
     ),
     ("GET", "/admin/ledger"): Route(A.READ_LEDGER),
+    ("POST", "/admin/ledger/receipt"): Route(A.READ_LEDGER),
     ("GET", "/admin/releases"): Route(A.READ_LEDGER),
     ("GET", "/admin/releases/{release_id}"): Route(A.READ_LEDGER, "release"),
     ("GET", "/admin/releases/{release_id}/evidence"): Route(A.READ_EVIDENCE, "release"),

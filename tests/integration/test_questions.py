@@ -5,11 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dashboard_worlds import Person
-from support import World, body, make_rows, problem
+from dashboard_worlds import Person, token_of
+from support import World, body, make_rows, open_world, problem
 
 from curator_service.identity.policy import Role
 
+FAR = json.dumps(
+    {"population": "town", "sequence": 2**63, "epoch": 1, "limit": "1", "posted": "1", "pending": "1", "key_id": "k"}
+    | {"entry_hash": "0", "signature": "x"}
+)
+"""A receipt of a place that no chain has."""
 PLACE = "/v1/admin/populations/town/questions"
 
 
@@ -257,6 +262,59 @@ def test_the_page_begins_with_the_last_month_in_which_a_release_was_charged(aske
     assert opened.status_code == 201, opened.text
     page = Person(asked, "audra").get("/admin/releases").text
     assert page.count("data-release=") == 1  # of the others the month is an earlier one
+
+
+def release_of(asked: World) -> Any:
+    return asked.api("ada").get(f"/v1/releases/{ask(asked)['questions'][0]['release']}").json()
+
+
+def look_at(asked: World, shown: str) -> Any:
+    person = Person(asked, "audra")
+    form = {"form_token": token_of(person.get("/admin/ledger")), "receipt": shown}
+    return person.post("/admin/ledger/receipt", form)
+
+
+@pytest.mark.parametrize("spaced", [None, 2])
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_receipt_that_somebody_shows_is_believed(asked: World, spaced: int | None, whole: bool) -> None:
+    release = release_of(asked)
+    receipt = release["receipt"]
+    answer = look_at(asked, json.dumps(release if whole else receipt, indent=spaced))
+    assert "This receipt can be believed" in answer.text
+    assert f"/admin/populations/town/ledger/{receipt['sequence']}" in answer.text
+    assert ("Answer holds" in answer.text) is whole
+
+
+def test_a_release_that_was_changed_around_its_receipt_is_not(asked: World) -> None:
+    found = release_of(asked)
+    assert "This receipt can be believed" in look_at(asked, json.dumps(found)).text
+    found["statistics"]["yty"]["values"] = [[1.0]]
+    page = look_at(asked, json.dumps(found)).text
+    assert "cannot be believed" in page
+    assert "Answer does not hold" in page
+
+
+@pytest.mark.parametrize("change", ["units", "sequence", "signature", "population", "signed elsewhere"])
+def test_a_receipt_that_was_changed_is_not(asked: World, tmp_path: Path, change: str) -> None:
+    receipt = release_of(asked)["receipt"]
+    if change == "signed elsewhere":
+        with open_world(tmp_path / "other") as other:
+            answer = other.api().post("/v1/datasets/cohort/releases", json=body(price={"mu": 0.01}), key="k")
+            receipt = answer.json()["receipt"]
+    else:
+        other_words = {"units": "1", "sequence": receipt["sequence"] - 1, "population": "valley"}
+        receipt[change] = other_words.get(change, receipt["signature"][::-1])
+    answer = look_at(asked, json.dumps(receipt))
+    assert answer.status_code == 200
+    assert "This receipt cannot be believed" in answer.text
+    assert "No entry of this ledger is so" in answer.text
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"a": {"a": 1}}', "[" * 5000, '{"receipt": 1}', "\0", FAR])
+def test_a_text_that_is_no_receipt_is_told_so(asked: World, text: str) -> None:
+    answer = look_at(asked, text)
+    assert answer.status_code == 422
+    assert "This is no receipt of a population" in answer.text
 
 
 def test_evidence_says_the_same(asked: World, tmp_path: Path) -> None:

@@ -10,9 +10,11 @@ from curator_service.dashboard.page import PageContext, page
 from curator_service.entries.account import GENESIS
 from curator_service.entries.base import KINDS, Units
 from curator_service.identity.policy import Action
-from curator_service.kit.problems import NotFound
+from curator_service.kit.names import NAME
+from curator_service.kit.problems import NotFound, RequestInvalid
+from curator_service.kit.wire import load_json
 from curator_service.ledger import search
-from curator_service.ledger.chain.entries import Receipt, StoredEntry, entry_hash
+from curator_service.ledger.chain.entries import Receipt, StoredEntry, canonical, entry_hash
 from curator_service.ledger.chain.signing import SigningError
 from curator_service.ledger.repository import Population, find_entry
 from curator_service.ledger.response_models import AmountModel
@@ -80,6 +82,24 @@ def choose_chain(context: PageContext) -> Response:
         page_size=PAGE,
         found=len(found),
     )
+
+
+@router.post("/ledger/receipt")
+@page(Action.READ_LEDGER)
+def check_receipt(context: PageContext) -> Response:
+    """Say whether a receipt that somebody shows is one of this ledger."""
+    shown, answer = _read_receipt(context.text("receipt"))
+    payload = search.read_payload(shown)
+    name = str(payload["population"])
+    with context.services.database.snapshot() as connection:
+        before = search.find_entry_before(connection, name, shown.sequence)
+        stands = find_entry(connection, name, shown.sequence) == shown
+    checks = check_entry(context, shown, payload, before)
+    checks.append(Check("Place", stands, f"The chain of {name} has this very entry at place {shown.sequence}"))
+    if answer:
+        is_stored = context.get(QuestionService).is_answer(payload, answer)
+        checks.append(Check("Answer", is_stored, "The release around the receipt is the one that the entry states"))
+    return context.render("receipt.html", checks=checks, stands=stands, population=name, sequence=shown.sequence)
 
 
 @router.get("/populations/{name}/ledger")
@@ -169,6 +189,30 @@ def check_entry(
     except (ValueError, KeyError, TypeError):
         checks.append(Check("Signature", False, "The entry is not one that could be signed"))
     return checks
+
+
+def _read_receipt(text: str) -> tuple[StoredEntry, dict[str, Any]]:
+    """Read a receipt, by itself or within a release, however it is spaced; the release's other members are beside it.
+
+    Raises
+    ------
+    RequestInvalid
+    """
+    absent = RequestInvalid(
+        "This is no receipt of a population's ledger. Paste all of it, from the first brace to the last; a saved "
+        "release has it, too."
+    )
+    try:
+        answer = load_json(text.encode())
+        found, answer = (answer.pop("receipt"), answer) if "receipt" in answer else (answer, {})
+        signature, digest = found.pop("signature"), found.pop("entry_hash")
+        receipt = Receipt(canonical(found), digest, signature)
+        place = receipt.signed.checkpoint
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise absent from None
+    if not (NAME.fullmatch(place.population) and 0 < place.sequence < 2**63):
+        raise absent
+    return StoredEntry(place.sequence, receipt.payload_text, digest, signature), answer
 
 
 def _said(context: PageContext, asked: dict[str, str]) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from curator_service.dashboard.page import PageContext, page
-from curator_service.dashboard.pages.ledger import check_entry
+from curator_service.dashboard.pages.ledger import Check, check_entry
 from curator_service.dashboard.pages.stakes import guess_by
 from curator_service.dashboard.rendering import write_brief
 from curator_service.datasets.service import DatasetService
@@ -82,7 +82,14 @@ def show_release(context: PageContext, release_id: str) -> Response:
         request=question.request,
         guess=guess_by(account, question.units),
         protected=PROTECTED[account.adjacency],
-        checks=check_entry(context, question.entry, question.said, before),
+        checks=[
+            *check_entry(context, question.entry, question.said, before),
+            Check(
+                "Answer",
+                question.request is not None,
+                "The entry has the SHA-256 of the answer that is stored, with this question",
+            ),
+        ],
         cut=[payload for _, payload in cut],
     )
 
