@@ -161,7 +161,7 @@ PAGES: dict[tuple[str, str], Route] = {
         A.SET_LIMIT, "population", {"notion": "epsilon", "epsilon": "50", "delta": "1e-6", "reason": "more"}, 303
     ),
     ("GET", "/admin/ledger"): Route(A.READ_LEDGER),
-    ("POST", "/admin/ledger/receipt"): Route(A.READ_LEDGER),
+    ("POST", "/admin/ledger/receipt"): Route(A.READ_LEDGER, status=422),
     ("GET", "/admin/releases"): Route(A.READ_LEDGER),
     ("GET", "/admin/releases/{release_id}"): Route(A.READ_LEDGER, "release"),
     ("GET", "/admin/releases/{release_id}/evidence"): Route(A.READ_EVIDENCE, "release"),
@@ -480,7 +480,8 @@ def test_what_only_reads_is_open_to_whoever_only_looks() -> None:
     for (method, path), route in (ROUTES | PAGES).items():
         if method == "GET" and route.action is not None and path not in FORMS:
             assert route.action in READING, path
-        acts = method != "GET" and route.action not in {None, Action.QUOTE, Action.ROTATE}
+        is_look = route.action in {None, Action.QUOTE, Action.ROTATE} or path == "/admin/ledger/receipt"
+        acts = method != "GET" and not is_look
         assert not (acts and route.action in READING), path
 
 
