@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterable, Sequence
 
 from analyst_client.display.model import Bar, Block, Facts, Folded, Inline, Table, View
-from analyst_client.display.terminal import one_line
+from analyst_client.display.terminal import one_line, plain
 from analyst_client.spelling import GLYPHS, SUPERSCRIPTS
 
-COMMANDS = {"code": r"\texttt{", "strong": r"\textbf{"}
+COMMANDS = {"strong": r"\textbf{"}
 GREEK = {letter: rf"$\{word}$" for letter, word in GLYPHS.items() if letter.isalpha() and len(word) > 1}
 ESCAPES = (
     GREEK
@@ -31,7 +31,13 @@ TOKEN = re.compile(
     r"|(?P<minus>(?<![^\s(\[])-(?=[\d∞]))|" + "|".join(map(re.escape, ESCAPES))
 )
 """A letter under a hat, a number with an exponent, a minus that a hyphen stands for, and what has a meaning."""
-
+CODE = re.compile("|".join(map(re.escape, ESCAPES.keys() - {'"'})))
+"""What has a meaning in a text that is typed again: its numbers and quotes stay as they are."""
+LONG = 45
+"""Characters of a cell beyond which it is a paragraph of its own, which is no wider than the page lets it be."""
+WIDTHS = {Facts: 0.7, Table: 0.3}
+COLUMNS = 5
+"""Of a table at most; of one with more, letters and gaps are smaller, so that it fits the line of an article."""
 
 LABEL = re.compile(r"[\w:./+-]+", re.ASCII)
 
@@ -75,25 +81,32 @@ def _flat(blocks: Iterable[Block]) -> Iterable[Facts | Table | Inline]:
 def write_table(block: Facts | Table, first: Facts | Table | None) -> str:
     """Write a table; the caption of the first one is the float's."""
     if isinstance(block, Facts):
-        spec, head, rows, total = "ll", [], [list(row) for row in block.rows], -1
+        spec, head, total = "ll", [], -1
     else:
         spec = "".join("r" if j in block.numeric else "l" for j in range(len(block.heads)))
-        head, rows, total = [write_row(block.heads), r"\midrule"], [list(row) for row in block.rows], block.total
-    body = [line for i, row in enumerate(rows) for line in ([r"\midrule"] * (i == total) + [write_row(row)])]
+        head, total = [write_row(block.heads), r"\midrule"], block.total
+    rows = [write_row(row, WIDTHS[type(block)]) for row in block.rows]
+    body = [line for i, row in enumerate(rows) for line in ([r"\midrule"] * (i == total) + [row])]
     over = [] if block is first or not write(block.caption) else [rf"\textit{{{write(block.caption)}}}\\[2pt]"]
     inner = [rf"\begin{{tabular}}{{{spec}}}", r"\toprule", *head, *body, r"\bottomrule", r"\end{tabular}"]
+    if len(spec) > COLUMNS:
+        inner = [r"\begingroup\small\setlength{\tabcolsep}{3.5pt}", *inner, r"\endgroup"]
     return "\n".join([*over, *inner])
 
 
-def write_row(cells: Sequence[Inline]) -> str:
-    r"""Write a row of cells.
+def write_row(cells: Sequence[Inline], width: float = 1.0) -> str:
+    r"""Write a row of cells, each that is long in a part of the line.
 
     Examples
     --------
     >>> print(write_row(["a&b", "−0.25", "[−∞, 1]"]))
     a\&b & $-$0.25 & {[}$-$$\infty$, 1{]} \\
     """
-    return " & ".join(map(write, cells)) + r" \\"
+    written = [write(cell) for cell in cells]
+    for place, cell in enumerate(cells):
+        if len(plain(cell)) > LONG:
+            written[place] = rf"\parbox[t]{{{width}\linewidth}}{{\raggedright {written[place]}\strut}}"
+    return " & ".join(written) + r" \\"
 
 
 def write(words: Inline) -> str:
@@ -108,6 +121,9 @@ def write(words: Inline) -> str:
         return TOKEN.sub(_escape, one_line(words))
     if words.kind == "swatch":
         return ""
+    if words.kind == "code":
+        text = "".join(map(str, words.parts))
+        return rf"\texttt{{{CODE.sub(lambda found: ESCAPES[found[0]], one_line(text))}}}"
     inner = (", " if words.kind == "listing" else "").join(map(write, words.parts))
     return f"{COMMANDS[words.kind]}{inner}}}" if words.kind in COMMANDS else inner
 

@@ -21,6 +21,7 @@ from analyst_client.inference.contrasts import (
 from analyst_client.inference.estimates import EstimateTable, exponentials, exponentiated, warned
 from analyst_client.inference.score import ConfidenceSet
 from analyst_client.inference.summary import (
+    CALL,
     FAMILY_NOTE,
     Summary,
     bounds,
@@ -243,7 +244,7 @@ class Telling(Fitted):
         shown = self._summarise(level, target, bound)
         if "choice_" not in vars(self):
             return shown
-        return replace(shown, facts=(*shown.facts, ("the same as", self.choice_.call)))
+        return replace(shown, facts=(*shown.facts, (CALL, self.choice_.call)))
 
     def _summarise(self, level: float, target: str | None, bound: Bound | None = None) -> Summary:
         """Return the summary without the call that does the same, which is too long for a document."""

@@ -21,6 +21,7 @@ from analyst_client.display.model import (
 from analyst_client.errors import NotConfirmedError, UselessRequestError
 from analyst_client.fitting.question import Question
 from analyst_client.fitting.ways import Way, buys_nothing, find_ways
+from analyst_client.inference.summary import CALL
 from analyst_client.planning.refining import UNITS
 from analyst_client.refinement.progress import find_notebook
 from analyst_client.schema.amounts import write_cost
@@ -93,7 +94,7 @@ class Choice(Displayable):
             ("family", untrusted(self.family)),
             *costs,
             ("rows assumed", f"{self.rows:,.0f}"),
-            ("the same as", code(self.call)),
+            (CALL, code(self.call)),
         ]
         if not self.taken.affordable:
             short = [name for name, way in self.taken.places.items() if not way.affordable]

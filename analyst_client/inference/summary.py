@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from analyst_client.arrays import FloatArray
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.html import as_html
-from analyst_client.display.model import Note, View, facts, table
+from analyst_client.display.model import Note, View, code, facts, table
 from analyst_client.display.terminal import as_text
 from analyst_client.errors import EstimationError
 from analyst_client.inference.multiplicity import holm
@@ -16,6 +16,10 @@ from analyst_client.inference.score import ConfidenceSet
 
 HOLM_NOTE = "'p Holm' allows for all slopes of this fit, so that the smallest may be picked."
 FAMILY_NOTE = f"{HOLM_NOTE} Intervals hold one by one; those of conf_int(simultaneous=True) hold all together."
+
+
+CALL = "the same as"
+"""Name of the fact that is a call, to be typed again."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,7 @@ class Summary(Displayable):
     def _view(self) -> View:
         numeric = range(1, len(self.heads))
         return (
-            facts(self.title, self.facts),
+            facts(self.title, [(name, code(value) if name == CALL else value) for name, value in self.facts]),
             table(self.caption, self.heads, self.rows, numeric=numeric),
             *map(Note, self.notes),
         )

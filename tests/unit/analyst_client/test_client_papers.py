@@ -74,11 +74,20 @@ def test_a_name_in_latex_is_text(name: str) -> None:
     assert commands <= {
         *("begin", "end", "centering", "caption", "toprule", "midrule", "bottomrule", "par", "medskip", "textit"),
         *("linewidth", "footnotesize", "textbf", "texttt", "textbackslash", "textless", "textgreater", "textbar"),
-        *("textasciitilde", "textasciicircum", "textasciigrave"),
+        *("textasciitilde", "textasciicircum", "textasciigrave", "parbox", "raggedright", "strut"),
     }
     widths = [len(cells) for cells in cells_of(latex)]
     assert widths == [2] * 14 + [1] * 2
     assert not re.search(r"\\\\\s*\[(?!2pt\])", latex)
+
+
+def test_what_is_long_or_wide_fits_the_line_of_an_article() -> None:
+    """A call is typed again as it stands: its numbers and quotes are not set."""
+    call = "client.fit('age ~ sex', data='flchain', delta=1e-06, family=\"binomial\")"
+    latex = Shown(facts("", [("the same as", code(call))]), table("", "abcdef", [list("123456")])).to_latex()
+    set_as = r"\texttt{client.fit('age \textasciitilde{} sex', data='flchain', delta=1e-06, family=" + '"binomial")}'
+    assert rf"\parbox[t]{{0.7\linewidth}}{{\raggedright {set_as}\strut}} \\" in latex
+    assert latex.count(r"\begingroup\small\setlength{\tabcolsep}{3.5pt}") == latex.count(r"\endgroup") == 1
 
 
 @pytest.mark.parametrize("name", HOSTILE)
