@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dashboard_worlds import Person, token_of
+from dashboard_worlds import Person, fields_of, token_of
 from support import World, body, make_rows, open_world, problem
 
 from curator_service.identity.policy import Role
@@ -283,6 +283,7 @@ def test_a_receipt_that_somebody_shows_is_believed(asked: World, spaced: int | N
     assert "This receipt can be believed" in answer.text
     assert f"/admin/populations/town/ledger/{receipt['sequence']}" in answer.text
     assert ("Answer holds" in answer.text) is whole
+    assert f'<a href="/admin/releases/{release["id"]}">' in answer.text
 
 
 def test_a_release_that_was_changed_around_its_receipt_is_not(asked: World) -> None:
@@ -290,8 +291,21 @@ def test_a_release_that_was_changed_around_its_receipt_is_not(asked: World) -> N
     assert "This receipt can be believed" in look_at(asked, json.dumps(found)).text
     found["statistics"]["yty"]["values"] = [[1.0]]
     page = look_at(asked, json.dumps(found)).text
-    assert "cannot be believed" in page
+    assert "This release cannot be believed" in page
+    assert "Its receipt is true" in page
+    assert "a number or the question was changed" in page
     assert "Answer does not hold" in page
+    assert 'Not so: <bdi class="said">The release around' in page
+
+
+def test_a_release_whose_stored_answer_was_changed_cannot_be_compared(asked: World) -> None:
+    found = release_of(asked)
+    for name in list_triggers(asked, "releases"):
+        asked.sql(f"DROP TRIGGER {name}")
+    asked.sql(f"UPDATE releases SET answer = replace(answer, 'weight', 'height') WHERE id = '{found['id']}'")
+    page = look_at(asked, json.dumps(found)).text
+    assert "This release cannot be believed" in page
+    assert "What is stored of its release was changed here" in page
 
 
 @pytest.mark.parametrize("change", ["units", "sequence", "signature", "population", "signed elsewhere"])
@@ -308,6 +322,8 @@ def test_a_receipt_that_was_changed_is_not(asked: World, tmp_path: Path, change:
     assert answer.status_code == 200
     assert "This receipt cannot be believed" in answer.text
     assert "No entry of this ledger is so" in answer.text
+    said = {"units": "differs in units.", "signature": "differs in its hash or signature."}
+    assert said.get(change, "") in answer.text
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"a": {"a": 1}}', "[" * 5000, '{"receipt": 1}', "\0", FAR])
@@ -315,6 +331,7 @@ def test_a_text_that_is_no_receipt_is_told_so(asked: World, text: str) -> None:
     answer = look_at(asked, text)
     assert answer.status_code == 422
     assert "This is no receipt of a population" in answer.text
+    assert fields_of(answer)["receipt"] == [text.replace("\0", "\\u0000")]
 
 
 def test_evidence_says_the_same(asked: World, tmp_path: Path) -> None:
