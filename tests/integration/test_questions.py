@@ -254,12 +254,52 @@ def test_a_month_without_a_charge_shows_what_was_cut_out_of_an_earlier_answer(as
     assert f'data-release="{cut["id"]}"' in page
 
 
+def open_session(asked: World) -> Any:
+    session = {"positives": 3, "price": {"epsilon": 0.01}, "direction": "above"}
+    opened = asked.api("ada").post("/v1/datasets/cohort/sessions", json=session, key="session")
+    assert opened.status_code == 201, opened.text
+    return opened.json()
+
+
+def test_threshold_sessions_are_among_what_was_asked_also_when_they_have_ended(asked: World) -> None:
+    asked.add_token("olga", Role.PRIVACY_OFFICER)
+    opened = open_session(asked)
+    assert asked.api("ada").request("DELETE", f"/v1/sessions/{opened['id']}").status_code == 200
+    entry = next(one["sequence"] for one in asked.entries() if one["kind"] == "session")
+    olga, audra = Person(asked, "olga"), Person(asked, "audra")
+    for query, is_shown in (
+        ("", True), ("?dataset=cohort", True), ("?population=town&who=ada", True), ("?dataset=other", False),
+        ("?month=2020-01", False), ("?dataset=cohort&month=2020-01", False), ("?kind=gram", False),
+        ("?dataset=cohort&column=age", False), ("?dataset=cohort&who=ben", False),
+    ):  # fmt: skip
+        page, audited = olga.get(f"/admin/releases{query}").text, audra.get(f"/admin/releases{query}").text
+        assert (f'<a href="/admin/sessions/{opened["id"]}">' in page) is is_shown, query
+        assert ("Yes-or-no questions, until 3 of them are answered yes" in page) is is_shown, query
+        assert (f'<a href="/admin/populations/town/ledger/{entry}">' in audited) is is_shown, query
+        assert "/admin/sessions/" not in audited  # which an auditor may not read
+
+
+def test_a_session_whose_entry_somebody_changed_says_nothing(asked: World) -> None:
+    open_session(asked)
+    for name in list_triggers(asked, "ledger_entries"):
+        asked.sql(f"DROP TRIGGER {name}")
+    changed = """replace(payload, '"positives":3', '"positives":333')"""
+    asked.sql(f"UPDATE ledger_entries SET payload = {changed} WHERE payload LIKE '%threshold_scale%'")
+    page = Person(asked, "audra").get("/admin/releases?dataset=cohort").text
+    assert "333" not in page
+    assert "the ledger&#39;s entry is not one that this curator signed" in page
+
+
+def test_a_list_that_is_empty_says_why(asked: World) -> None:
+    audra = Person(asked, "audra")
+    assert "There is no dataset of this name" in audra.get("/admin/releases?dataset=cohrt").text
+    assert "There is no such release" in audra.get("/admin/releases?month=2020-01").text
+
+
 def test_the_page_begins_with_the_last_month_in_which_a_release_was_charged(asked: World) -> None:
     asked.clock.advance(days=40)
     asked.curator.versions.cut_due()
-    session = {"positives": 1, "price": {"epsilon": 0.01}, "direction": "above"}
-    opened = asked.api("ada").post("/v1/datasets/cohort/sessions", json=session, key="session")
-    assert opened.status_code == 201, opened.text
+    open_session(asked)
     page = Person(asked, "audra").get("/admin/releases").text
     assert page.count("data-release=") == 1  # of the others the month is an earlier one
 

@@ -43,11 +43,14 @@ def show_releases(context: PageContext) -> Response:
     said = [(member, text) for member, text in wanted.items() if text]
     chosen: Any = {"kind": asked["kind"], "column": asked["column"], "count": PAGE}
     populations, following, is_cut = list[str](), None, False
+    has_sessions = not (asked["kind"] or asked["column"] or context.browser.query.get("before"))
     if population:
         found, following = questions.list_of(population, said, before=context.count("before", 2**62), **chosen)
     else:
         populations = questions.list_populations(asked["month"])
         found, is_cut = questions.list_of_all(populations[:POPULATIONS], said, **chosen)
+    of_sessions = [population] if population else questions.list_populations_of_sessions(asked["month"])
+    sessions, is_short = questions.list_sessions(of_sessions[:POPULATIONS] if has_sessions else [], said, count=PAGE)
     return context.render(
         "releases.html",
         questions=[_show(one) for one in found],
@@ -57,7 +60,9 @@ def show_releases(context: PageContext) -> Response:
         datasets=sorted(homes),
         hidden=max(len(populations) - POPULATIONS, 0),
         following=following,
-        is_cut=is_cut,
+        is_cut=is_cut or is_short or len(of_sessions) > POPULATIONS,
+        sessions=[_show(one) for one in sessions],
+        has_sessions=has_sessions,
     )
 
 
@@ -103,9 +108,9 @@ def download_evidence(context: PageContext, release_id: str) -> Response:
 
 
 def _show(question: Question) -> dict[str, Any]:
-    said = dict.fromkeys(("permit", "project", "source", "dataset"), "") | question.said
+    said = dict.fromkeys(("permit", "project", "source", "dataset", "release", "session"), "") | question.said
     return {
-        "id": question.release_id,
+        "id": said["release"],
         "population": question.population.name,
         "sequence": question.entry.sequence,
         "said": said,
