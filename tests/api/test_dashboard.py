@@ -728,6 +728,18 @@ class TestPeople:
             assert re.findall(r'<th scope="row">.*?<code>(\w+)</code>', page) == found, asked
         assert "There is nobody of this name." in people["root"].get("/admin/people?q=Grace").text
 
+    def test_a_person_leads_to_tokens_permits_and_questions_also_by_the_displayed_name(
+        self, past: World, people: dict[str, Person]
+    ) -> None:
+        page = people["olga"].get("/admin/people/ada").text
+        for address in ("/admin/tokens?q=ada&amp;state=all", "/admin/permits?q=ada", "/admin/releases?who=ada"):
+            assert f'href="{address}"' in page
+            assert "Ada Lovelace" in people["olga"].get(html.unescape(address)).text
+        assert "/admin/tokens" not in people["ada"].get("/admin/people/ada").text
+        by_name = people["olga"].get("/admin/tokens?q=lovelace").text
+        assert "Ada Lovelace" in by_name
+        assert "Ольга" not in by_name[by_name.index('id="found"') :]
+
     def test_a_name_is_set_and_erased_on_a_page(self, both: World) -> None:
         both.add_token("opal", Role.OPERATOR)
         opal, form = Person(both, "opal"), {"display_name": "Ada Lovelace", "email": "ada@hospital.example"}
@@ -970,8 +982,29 @@ class TestActs:
         assert f"at most {percent_up(best_guess([(account.accountant, units)]))} of 100 guesses" in page
         told = expected_lengths(account, (10_000,), units=units)[0]
         assert f"of a mean {told.mean / told.plain:.1f} times" in page
+        left = account.view_left(account.remaining - units).epsilon
+        assert f"Left once all of it is spent ε = {write_brief(left)}" in page.replace("spentε", "spent ε")
         assert "What these people hold already" in page
         assert "aplaingrantadatown" in page.replace(" ", "")
+        officers.add_token("cleo", Role.ANALYST)
+        ada.submit("/admin/permits/ask", "/admin/permits/ask", **self.TERMS | {"people": "cleo", "project": "liver"})
+        other = officers.curator.approvals.list_proposals()[0]
+        assert "None of them holds another permit" in otto.get(f"/admin/proposals/{other.id}").text
+
+    def test_a_granted_proposal_leads_to_its_permit_and_names_people_as_displayed(self, officers: World) -> None:
+        ada, otto = Person(officers, "ada"), Person(officers, "otto")
+        ids = {one.name: one.id for one in officers.curator.identity.list_principals()}
+        officers.curator.identity.people.name(ids["ada"], "Ada Lovelace", "", actor=ids["ada"])
+        ada.submit("/admin/permits/ask", "/admin/permits/ask", **self.TERMS)
+        proposal = officers.curator.approvals.list_proposals()[0]
+        shown, link = f"/admin/proposals/{proposal.id}", f'href="/admin/permits/{proposal.label}"'
+        page = otto.get(shown).text
+        terms = page[page.index("<dt>people</dt>") : page.index("<dt>datasets</dt>")]
+        assert "Ada Lovelace" in terms
+        assert 'href="/admin/populations/town"' in page
+        assert link not in page
+        otto.submit(shown, f"{shown}/approve", seen=proposal.digest, reason="sound")
+        assert link in otto.get(shown).text
 
     def test_the_queue_is_searched_by_state_subject_and_words(self, officers: World) -> None:
         ada, otto = Person(officers, "ada"), Person(officers, "otto")
