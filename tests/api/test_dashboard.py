@@ -1217,14 +1217,16 @@ class TestThresholdSessions:
         level = json.dumps(MARKUP)
         cells = re.findall(r'<td class="about">(.*?)</td><td>(yes|no)</td>', shown)
         assert [(text_of(text), answer == "yes") for text, answer in cells] == [
-            (f"at least 20 rows where (ward in [{level}])", told["questions"][0]["is_positive"]),
+            (f"at least 20 rows with ward is {level}", told["questions"][0]["is_positive"]),
             (
-                'the mean of (age / 100) is at most 0.5, over rows where (ward in ["a"])',
+                "the mean of age / 100 is at most 0.5, over rows with ward is a",
                 told["questions"][1]["is_positive"],
             ),
             ("at least 1000000 rows", told["questions"][2]["is_positive"]),
         ]
         assert f"{told['positives_left']} of 40 left" in text_of(shown)
+        guess = percent_up(best_guess([(past.account().accountant, int(told["cost"]["units"]))]))
+        assert f"at most {guess} of 100 guesses whether that person" in text_of(shown)
         row = text_of(people["olga"].get("/admin/sessions?q=wards").text)
         assert f"{told['positives_left']} of 40" in row
         assert "no such session" in text_of(people["olga"].get("/admin/sessions?q=nowhere").text)

@@ -183,6 +183,28 @@ def test_a_page_has_the_columns_with_bounds_and_units(asked: World, sent: dict[s
 
 
 @pytest.mark.parametrize(
+    ("sent", "named"),
+    [
+        (
+            {"kind": "counts", "tables": [{"axes": [{"column": "sex"}, {"column": "alive"}]}]},
+            ["counts of rows by sex × alive"],
+        ),
+        (
+            {"kind": "marginals", "marginals": [{"type": "moments", "columns": ["age", "kappa"]}]},
+            ["mean and standard deviation of age and kappa"],
+        ),
+        (body(), ["XᵀX, on its diagonal", "Xᵀy"]),
+    ],
+)
+def test_a_page_says_of_what_each_noise_is(asked: World, sent: dict[str, Any], named: list[str]) -> None:
+    answer = asked.api("ada").post("/v1/datasets/cohort/releases", json=sent | {"price": {"mu": 0.02}}, key="page")
+    page = Person(asked, "audra").get(f"/admin/releases/{answer.json()['id']}").text
+    noise = page[page.index("<h2>Noise</h2>") :]
+    for words in named:
+        assert f'<bdi class="said">{words}</bdi>' in noise
+
+
+@pytest.mark.parametrize(
     ("member", "value"),
     [
         ("actor", []), ("actor", None), ("time", 5), ("units", "x"), ("units", None), ("units", "-5"), ("kind", []),

@@ -13,6 +13,7 @@ from curator_service.datasets.service import DatasetService
 from curator_service.evidence import acts
 from curator_service.evidence.words import DISTRIBUTIONS, PROTECTED
 from curator_service.identity.policy import Action
+from curator_service.kinds.base import ReleaseKind
 from curator_service.kinds.registry import KindRegistry
 from curator_service.ledger import search
 from curator_service.ledger.response_models import AmountModel
@@ -157,5 +158,17 @@ def _list_noise(context: PageContext, question: Question) -> list[tuple[str, flo
     """Return the standard deviations of a release's noise, each with what it is added to."""
     if question.request is None:
         return []
-    words, sd = context.get(KindRegistry)[question.about["kind"]].words, question.about["noise"]["sd"]
-    return [(words.noises.get(name) or words.statistics.get(name, name), float(value)) for name, value in sd.items()]
+    kind, sd = context.get(KindRegistry)[question.about["kind"]], question.about["noise"]["sd"]
+    named = _name_items(kind, question.about) | dict(kind.words.statistics) | dict(kind.words.noises)
+    return [(named.get(name, name), float(value)) for name, value in sd.items()]
+
+
+def _name_items(kind: ReleaseKind[Any, Any, Any], about: dict[str, Any]) -> dict[str, str]:
+    """Return what each table or distribution of a release is of: their noise goes by a number."""
+    return {
+        item["name"]: kind.describe_question({**about["request"], member: [item]})
+        for member in kind.declared
+        if member in about["request"]
+        for item in about[member]
+        if isinstance(item, dict) and item.get("name") in about["noise"]["sd"]
+    }
