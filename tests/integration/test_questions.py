@@ -8,6 +8,7 @@ import pytest
 from dashboard_worlds import Person, fields_of, token_of
 from support import World, body, make_rows, open_world, problem
 
+from curator_service.dashboard.pages.stakes import guess_by
 from curator_service.identity.policy import Role
 
 FAR = json.dumps(
@@ -257,6 +258,12 @@ def test_what_is_cut_out_of_an_answer_names_it_and_costs_nothing(asked: World) -
     smaller = body(price={"mu": 0.001}, features=["age"], rows=rows)
     answer = asked.api("ada").post("/v1/datasets/cohort/releases", json=smaller, key="cut")
     assert answer.status_code == 200, answer.text
+    page = Person(asked, "audra").get("/admin/releases").text
+    paid, free = (page.partition(f'data-release="{one.json()["id"]}"')[2] for one in (bought, answer))
+    account = asked.account()
+    guess = guess_by(account, int(bought.json()["cost"]["units"]))
+    assert f'<span class="quiet guess">{guess} of 100</span>' in paid.partition("</tr>")[0]
+    assert "of 100" not in free.partition("</tr>")[0]
     cut = ask(asked)["questions"][0]
     assert (cut["release"], cut["units"], cut["source"]) == (answer.json()["id"], "0", bought.json()["id"])
     assert cut["words"] == "sums for linear models of kappa on age"

@@ -120,6 +120,7 @@ def _show(question: Question) -> dict[str, Any]:
         "is_shown": question.request is not None,
         "amount": AmountModel.of(question.population.view(question.units)),
         "is_free": said["kind"] == "derive",
+        "guess": guess_by(question.population, question.units),
     }
 
 
