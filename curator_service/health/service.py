@@ -27,7 +27,7 @@ from curator_service.health.findings import (
 from curator_service.health.machine import measure_memory
 from curator_service.identity.service import IdentityService
 from curator_service.kit import milestones
-from curator_service.kit.clock import EARLIER_MAX, Clock, SettledClock
+from curator_service.kit.clock import EARLIER_MAX, SETTLING_S, Clock, SettledClock
 from curator_service.kit.milestones import Milestone
 from curator_service.kit.samples import Sample, Samples
 from curator_service.ledger import search
@@ -222,8 +222,12 @@ class HealthService:
                 yield fault
         yield from check_shares(self.disks(), self.memory())
         if not self.clock.is_settled():
-            remedy = "set it by a time service such as chrony: docs/operations.md#the-clock-was-wrong"
-            yield Finding("clock", ILL, "is not believed: it is off the newest entry of the ledger", remedy)
+            remedy = (
+                f"if it is right, wait {SETTLING_S / 60:.0f} minutes; else set it by a time service such as chrony: "
+                "docs/operations.md#the-clock-was-wrong"
+            )
+            found = "is not believed yet: it is far from the newest entry of the ledger, as after days without one"
+            yield Finding("clock", ILL, found, remedy)
         if overdue:
             found = (
                 f"{overdue} datasets were not cut, and release nothing"

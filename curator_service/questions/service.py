@@ -8,6 +8,7 @@ from typing import Any
 from pydantic_core import from_json
 from sqlalchemy import bindparam, func, select
 
+from curator_service.entries.sessions import KIND, OpenSession
 from curator_service.kinds.registry import KindRegistry
 from curator_service.kinds.wording import describe_rows
 from curator_service.kit.db import Connection, Database, Statement
@@ -28,6 +29,7 @@ UNSHOWN = "cannot be shown: what is stored is not the answer that the ledger's e
 UNSIGNED = "cannot be shown: the ledger's entry is not one that this curator signed"
 _NOTHING_SAID = {"actor": "", "time": "", "units": "0"}
 _KINDS = ("charge", "derive")
+_SESSION = OpenSession.kind
 _LOOKED_THROUGH = 400
 """Questions that one page looks through at most for a column."""
 _LAST_MONTHS = Statement(select(SpendingRow.kind, func.max(SpendingRow.month)).group_by(SpendingRow.kind))
@@ -36,6 +38,12 @@ _SPENT = Statement(
     .where(SpendingRow.month <= bindparam("month"))
     .group_by(SpendingRow.population)
     .order_by(func.max(SpendingRow.month).desc(), SpendingRow.population)
+)
+_OF_SESSIONS = Statement(
+    select(SpendingRow.population)
+    .where(SpendingRow.month == bindparam("month"), SpendingRow.kind == KIND)
+    .distinct()
+    .order_by(SpendingRow.population)
 )
 
 
@@ -77,7 +85,7 @@ class Question:
     @property
     def units(self) -> int:
         """What it was charged, in units of the account; 0 of one that was cut out of another."""
-        return search.read_units(self.said["units"]) if self.said["kind"] == "charge" else 0
+        return search.read_units(self.said["units"]) if self.said["kind"] in {"charge", _SESSION} else 0
 
     @property
     def columns(self) -> list[dict[str, Any]]:
@@ -136,10 +144,11 @@ class QuestionService:
             }
 
     def find_last_month(self) -> str:
-        """Return the last month in which a release was charged; empty if none ever was."""
+        """Return the last month in which a release was charged, or else anything; empty if nothing ever was."""
         with self.database.read() as connection:
-            found = [str(month) for kind, month in _LAST_MONTHS.all(connection) if kind in self.kinds.names]
-        return max(found, default="")
+            found = {str(kind): str(month) for kind, month in _LAST_MONTHS.all(connection)}
+        of_releases = [month for kind, month in found.items() if kind in self.kinds.names]
+        return max(of_releases or found.values(), default="")
 
     def list_populations(self, month: str) -> list[str]:
         """Return the populations of which something may have been asked in a month: those charged by then.
@@ -192,6 +201,36 @@ class QuestionService:
             entries = heapq.merge(*chains, key=lambda one: str(one[2]["time"]), reverse=True)
             found, following = self._choose(connection, entries, kind, column, count)
         return found, following is not None
+
+    def list_populations_of_sessions(self, month: str) -> list[str]:
+        """Return the populations of which threshold sessions were opened in a month."""
+        with self.database.read() as connection:
+            return [str(name) for (name,) in _OF_SESSIONS.all(connection, month=month)]
+
+    def list_sessions(
+        self, populations: Sequence[str], said: Sequence[tuple[str, str]], *, count: int
+    ) -> tuple[list[Question], bool]:
+        """Return the threshold sessions that were opened, the newest first, and whether there are more."""
+        found, is_cut = list[Question](), False
+        with self.database.snapshot() as connection:
+            for name in filter(NAME.fullmatch, populations):
+                page, following = search.list_entries_that_say(
+                    connection, name, [*said, ("kind", _SESSION)], before=2**62, count=count
+                )
+                found += [self._read_session(connection, name, entry, payload) for entry, payload in page]
+                is_cut = is_cut or following is not None
+        found.sort(key=lambda one: str(one.said["time"]), reverse=True)
+        return found[:count], is_cut or len(found) > count
+
+    def _read_session(
+        self, connection: Connection, population: str, entry: StoredEntry, said: dict[str, Any]
+    ) -> Question:
+        account = find_population(connection, population)
+        assert account is not None  # whose chain has the entry
+        if not is_attested(population, entry, self.ledger.guard.trust.holds):
+            return Question(account, entry, {"kind": _SESSION} | _NOTHING_SAID, None, {}, UNSIGNED, "")
+        words = f"yes-or-no questions, until {said.get('positives')} of them are answered yes"
+        return Question(account, entry, said, None, {}, words, "")
 
     def _choose(
         self, connection: Connection, entries: Iterable[_Asked], kind: str, column: str, count: int

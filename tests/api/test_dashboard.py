@@ -528,8 +528,9 @@ class TestPolicy:
         person.sign_in(token.text)
         for page in pages_of(past):
             found = re.findall(r'method="post" action="(/admin/[^"]+)"|formaction="', person.get(page).text)
-            looks = ["/admin/ledger/receipt"] if page == "/admin/ledger" else []
+            looks = ["/admin/ledger/receipt"] if page == "/admin/ledger" else []  # nothing is done by it
             assert found == ["/admin/sign-out", *looks], page
+        assert person.submit("/admin/ledger", "/admin/ledger/receipt", receipt="{}").status_code == 422
         shown = person.get("/admin/proposals")
         assert "nursing-homes" in shown.text
         assert 'href="/admin/proposals/population"' not in shown.text
@@ -728,6 +729,18 @@ class TestPeople:
             page = people["root"].get(f"/admin/people?q={asked}").text
             assert re.findall(r'<th scope="row">.*?<code>(\w+)</code>', page) == found, asked
         assert "There is nobody of this name." in people["root"].get("/admin/people?q=Grace").text
+
+    def test_a_person_leads_to_tokens_permits_and_questions_also_by_the_displayed_name(
+        self, past: World, people: dict[str, Person]
+    ) -> None:
+        page = people["olga"].get("/admin/people/ada").text
+        for address in ("/admin/tokens?q=ada&amp;state=all", "/admin/permits?q=ada", "/admin/releases?who=ada"):
+            assert f'href="{address}"' in page
+            assert "Ada Lovelace" in people["olga"].get(html.unescape(address)).text
+        assert "/admin/tokens" not in people["ada"].get("/admin/people/ada").text
+        by_name = people["olga"].get("/admin/tokens?q=lovelace").text
+        assert "Ada Lovelace" in by_name
+        assert "Ольга" not in by_name[by_name.index('id="found"') :]
 
     def test_a_name_is_set_and_erased_on_a_page(self, both: World) -> None:
         both.add_token("opal", Role.OPERATOR)
@@ -971,8 +984,29 @@ class TestActs:
         assert f"at most {percent_up(best_guess([(account.accountant, units)]))} of 100 guesses" in page
         told = expected_lengths(account, (10_000,), units=units)[0]
         assert f"of a mean {told.mean / told.plain:.1f} times" in page
+        left = account.view_left(account.remaining - units).epsilon
+        assert f"Left once all of it is spent ε = {write_brief(left)}" in page.replace("spentε", "spent ε")
         assert "What these people hold already" in page
         assert "aplaingrantadatown" in page.replace(" ", "")
+        officers.add_token("cleo", Role.ANALYST)
+        ada.submit("/admin/permits/ask", "/admin/permits/ask", **self.TERMS | {"people": "cleo", "project": "liver"})
+        (other,) = [one for one in officers.curator.approvals.list_proposals() if one.id != proposal.id]
+        assert "None of them holds another permit" in otto.get(f"/admin/proposals/{other.id}").text
+
+    def test_a_granted_proposal_leads_to_its_permit_and_names_people_as_displayed(self, officers: World) -> None:
+        ada, otto = Person(officers, "ada"), Person(officers, "otto")
+        ids = {one.name: one.id for one in officers.curator.identity.list_principals()}
+        officers.curator.identity.people.name(ids["ada"], "Ada Lovelace", "", actor=ids["ada"])
+        ada.submit("/admin/permits/ask", "/admin/permits/ask", **self.TERMS)
+        proposal = officers.curator.approvals.list_proposals()[0]
+        shown, link = f"/admin/proposals/{proposal.id}", f'href="/admin/permits/{proposal.label}"'
+        page = otto.get(shown).text
+        terms = page[page.index("<dt>people</dt>") : page.index("<dt>datasets</dt>")]
+        assert "Ada Lovelace" in terms
+        assert 'href="/admin/populations/town"' in page
+        assert link not in page
+        otto.submit(shown, f"{shown}/approve", seen=proposal.digest, reason="sound")
+        assert link in otto.get(shown).text
 
     def test_the_queue_is_searched_by_state_subject_and_words(self, officers: World) -> None:
         ada, otto = Person(officers, "ada"), Person(officers, "otto")
@@ -1185,14 +1219,16 @@ class TestThresholdSessions:
         level = json.dumps(MARKUP)
         cells = re.findall(r'<td class="about">(.*?)</td><td>(yes|no)</td>', shown)
         assert [(text_of(text), answer == "yes") for text, answer in cells] == [
-            (f"at least 20 rows where (ward in [{level}])", told["questions"][0]["is_positive"]),
+            (f"at least 20 rows with ward is {level}", told["questions"][0]["is_positive"]),
             (
-                'the mean of (age / 100) is at most 0.5, over rows where (ward in ["a"])',
+                "the mean of age / 100 is at most 0.5, over rows with ward is a",
                 told["questions"][1]["is_positive"],
             ),
             ("at least 1000000 rows", told["questions"][2]["is_positive"]),
         ]
         assert f"{told['positives_left']} of 40 left" in text_of(shown)
+        guess = percent_up(best_guess([(past.account().accountant, int(told["cost"]["units"]))]))
+        assert f"at most {guess} of 100 guesses whether that person" in text_of(shown)
         row = text_of(people["olga"].get("/admin/sessions?q=wards").text)
         assert f"{told['positives_left']} of 40" in row
         assert "no such session" in text_of(people["olga"].get("/admin/sessions?q=nowhere").text)

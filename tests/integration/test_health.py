@@ -197,7 +197,7 @@ def test_it_shows_the_day_the_tasks_and_what_doctor_found(now: World) -> None:
     assert shown.count("<svg") == 4
     assert "Requests, per minute: at most 10, last 10" in said
     assert "Memory that is free, in %: least 60 %, last 60 %" in said
-    assert "3.0 days ago" in said
+    assert f"3.0 days ago, {datetime.fromtimestamp(old, UTC):%Y-%m-%d %H:%M:%S} UTC" in said
     assert "It failed: run curator ledger verify" in said
     assert "arithmetic: well is what the proofs assume" in said
     assert "By curator doctor, less than an hour ago" in said
@@ -248,6 +248,13 @@ def test_jobs_cuts_rows_and_a_clock_are_looked_at(now: World, monkeypatch: pytes
     now.settings.keys_folder.chmod(0o755)
     ill = {one.what for one in health.look().findings if one.state == "ill"}
     assert ill == {"clock", "keys"}
+
+
+def test_what_waits_is_one_click_away(now: World) -> None:
+    raised = {"limit": {"epsilon": 1.5, "delta": 1e-6}, "reason": "more"}
+    assert now.api("root").post("/v1/admin/populations/town/limits", json=raised).status_code == 202
+    finding = page(now, "root").partition("wait for a second person")[2]
+    assert finding.startswith('</bdi> · <a href="/admin/proposals">')
 
 
 def test_open_jobs_are_counted_with_the_oldest(world: World) -> None:

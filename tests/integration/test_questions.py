@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dashboard_worlds import Person, token_of
+from dashboard_worlds import Person, fields_of, token_of
 from support import World, body, make_rows, open_world, problem
 
+from curator_service.dashboard.pages.stakes import guess_by
 from curator_service.identity.policy import Role
 
 FAR = json.dumps(
@@ -183,6 +184,28 @@ def test_a_page_has_the_columns_with_bounds_and_units(asked: World, sent: dict[s
 
 
 @pytest.mark.parametrize(
+    ("sent", "named"),
+    [
+        (
+            {"kind": "counts", "tables": [{"axes": [{"column": "sex"}, {"column": "alive"}]}]},
+            ["counts of rows by sex × alive"],
+        ),
+        (
+            {"kind": "marginals", "marginals": [{"type": "moments", "columns": ["age", "kappa"]}]},
+            ["mean and standard deviation of age and kappa"],
+        ),
+        (body(), ["XᵀX, on its diagonal", "Xᵀy"]),
+    ],
+)
+def test_a_page_says_of_what_each_noise_is(asked: World, sent: dict[str, Any], named: list[str]) -> None:
+    answer = asked.api("ada").post("/v1/datasets/cohort/releases", json=sent | {"price": {"mu": 0.02}}, key="page")
+    page = Person(asked, "audra").get(f"/admin/releases/{answer.json()['id']}").text
+    noise = page[page.index("<h2>Noise</h2>") :]
+    for words in named:
+        assert f'<bdi class="said">{words}</bdi>' in noise
+
+
+@pytest.mark.parametrize(
     ("member", "value"),
     [
         ("actor", []), ("actor", None), ("time", 5), ("units", "x"), ("units", None), ("units", "-5"), ("kind", []),
@@ -235,6 +258,12 @@ def test_what_is_cut_out_of_an_answer_names_it_and_costs_nothing(asked: World) -
     smaller = body(price={"mu": 0.001}, features=["age"], rows=rows)
     answer = asked.api("ada").post("/v1/datasets/cohort/releases", json=smaller, key="cut")
     assert answer.status_code == 200, answer.text
+    page = Person(asked, "audra").get("/admin/releases").text
+    paid, free = (page.partition(f'data-release="{one.json()["id"]}"')[2] for one in (bought, answer))
+    account = asked.account()
+    guess = guess_by(account, int(bought.json()["cost"]["units"]))
+    assert f'<span class="quiet guess">{guess} of 100</span>' in paid.partition("</tr>")[0]
+    assert "of 100" not in free.partition("</tr>")[0]
     cut = ask(asked)["questions"][0]
     assert (cut["release"], cut["units"], cut["source"]) == (answer.json()["id"], "0", bought.json()["id"])
     assert cut["words"] == "sums for linear models of kappa on age"
@@ -254,12 +283,52 @@ def test_a_month_without_a_charge_shows_what_was_cut_out_of_an_earlier_answer(as
     assert f'data-release="{cut["id"]}"' in page
 
 
+def open_session(asked: World) -> Any:
+    session = {"positives": 3, "price": {"epsilon": 0.01}, "direction": "above"}
+    opened = asked.api("ada").post("/v1/datasets/cohort/sessions", json=session, key="session")
+    assert opened.status_code == 201, opened.text
+    return opened.json()
+
+
+def test_threshold_sessions_are_among_what_was_asked_also_when_they_have_ended(asked: World) -> None:
+    asked.add_token("olga", Role.PRIVACY_OFFICER)
+    opened = open_session(asked)
+    assert asked.api("ada").request("DELETE", f"/v1/sessions/{opened['id']}").status_code == 200
+    entry = next(one["sequence"] for one in asked.entries() if one["kind"] == "session")
+    olga, audra = Person(asked, "olga"), Person(asked, "audra")
+    for query, is_shown in (
+        ("", True), ("?dataset=cohort", True), ("?population=town&who=ada", True), ("?dataset=other", False),
+        ("?month=2020-01", False), ("?dataset=cohort&month=2020-01", False), ("?kind=gram", False),
+        ("?dataset=cohort&column=age", False), ("?dataset=cohort&who=ben", False),
+    ):  # fmt: skip
+        page, audited = olga.get(f"/admin/releases{query}").text, audra.get(f"/admin/releases{query}").text
+        assert (f'<a href="/admin/sessions/{opened["id"]}">' in page) is is_shown, query
+        assert ("Yes-or-no questions, until 3 of them are answered yes" in page) is is_shown, query
+        assert (f'<a href="/admin/populations/town/ledger/{entry}">' in audited) is is_shown, query
+        assert "/admin/sessions/" not in audited  # which an auditor may not read
+
+
+def test_a_session_whose_entry_somebody_changed_says_nothing(asked: World) -> None:
+    open_session(asked)
+    for name in list_triggers(asked, "ledger_entries"):
+        asked.sql(f"DROP TRIGGER {name}")
+    changed = """replace(payload, '"positives":3', '"positives":333')"""
+    asked.sql(f"UPDATE ledger_entries SET payload = {changed} WHERE payload LIKE '%threshold_scale%'")
+    page = Person(asked, "audra").get("/admin/releases?dataset=cohort").text
+    assert "333" not in page
+    assert "the ledger&#39;s entry is not one that this curator signed" in page
+
+
+def test_a_list_that_is_empty_says_why(asked: World) -> None:
+    audra = Person(asked, "audra")
+    assert "There is no dataset of this name" in audra.get("/admin/releases?dataset=cohrt").text
+    assert "There is no such release" in audra.get("/admin/releases?month=2020-01").text
+
+
 def test_the_page_begins_with_the_last_month_in_which_a_release_was_charged(asked: World) -> None:
     asked.clock.advance(days=40)
     asked.curator.versions.cut_due()
-    session = {"positives": 1, "price": {"epsilon": 0.01}, "direction": "above"}
-    opened = asked.api("ada").post("/v1/datasets/cohort/sessions", json=session, key="session")
-    assert opened.status_code == 201, opened.text
+    open_session(asked)
     page = Person(asked, "audra").get("/admin/releases").text
     assert page.count("data-release=") == 1  # of the others the month is an earlier one
 
@@ -283,6 +352,7 @@ def test_a_receipt_that_somebody_shows_is_believed(asked: World, spaced: int | N
     assert "This receipt can be believed" in answer.text
     assert f"/admin/populations/town/ledger/{receipt['sequence']}" in answer.text
     assert ("Answer holds" in answer.text) is whole
+    assert f'<a href="/admin/releases/{release["id"]}">' in answer.text
 
 
 def test_a_release_that_was_changed_around_its_receipt_is_not(asked: World) -> None:
@@ -290,8 +360,21 @@ def test_a_release_that_was_changed_around_its_receipt_is_not(asked: World) -> N
     assert "This receipt can be believed" in look_at(asked, json.dumps(found)).text
     found["statistics"]["yty"]["values"] = [[1.0]]
     page = look_at(asked, json.dumps(found)).text
-    assert "cannot be believed" in page
+    assert "This release cannot be believed" in page
+    assert "Its receipt is true" in page
+    assert "a number or the question was changed" in page
     assert "Answer does not hold" in page
+    assert 'Not so: <bdi class="said">The release around' in page
+
+
+def test_a_release_whose_stored_answer_was_changed_cannot_be_compared(asked: World) -> None:
+    found = release_of(asked)
+    for name in list_triggers(asked, "releases"):
+        asked.sql(f"DROP TRIGGER {name}")
+    asked.sql(f"UPDATE releases SET answer = replace(answer, 'weight', 'height') WHERE id = '{found['id']}'")
+    page = look_at(asked, json.dumps(found)).text
+    assert "This release cannot be believed" in page
+    assert "What is stored of its release was changed here" in page
 
 
 @pytest.mark.parametrize("change", ["units", "sequence", "signature", "population", "signed elsewhere"])
@@ -308,6 +391,8 @@ def test_a_receipt_that_was_changed_is_not(asked: World, tmp_path: Path, change:
     assert answer.status_code == 200
     assert "This receipt cannot be believed" in answer.text
     assert "No entry of this ledger is so" in answer.text
+    said = {"units": "differs in units.", "signature": "differs in its hash or signature."}
+    assert said.get(change, "") in answer.text
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"a": {"a": 1}}', "[" * 5000, '{"receipt": 1}', "\0", FAR])
@@ -315,6 +400,7 @@ def test_a_text_that_is_no_receipt_is_told_so(asked: World, text: str) -> None:
     answer = look_at(asked, text)
     assert answer.status_code == 422
     assert "This is no receipt of a population" in answer.text
+    assert fields_of(answer)["receipt"] == [text.replace("\0", "\\u0000")]
 
 
 def test_evidence_says_the_same(asked: World, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from curator_service.health.findings import WELL
 from curator_service.health.notes import list_notes
 from curator_service.health.service import HealthService, age_of
 from curator_service.identity.policy import Action
+from curator_service.kit.clock import timestamp
 from curator_service.kit.samples import SLOT_S, Sample
 
 router = APIRouter(prefix="/admin")
@@ -59,6 +60,7 @@ def show_health(context: PageContext) -> Response:
         is_short=len(known) < SEVERAL,
         notes=list_notes(),
         age_of=lambda at: age_of(at, now),
+        moment_at=lambda at: timestamp(datetime.fromtimestamp(at, UTC)),
         slot=MINUTES,
     )
 

@@ -11,7 +11,7 @@ from curator_service.entries.account import GENESIS
 from curator_service.entries.base import KINDS, Units
 from curator_service.identity.policy import Action
 from curator_service.kit.names import NAME
-from curator_service.kit.problems import NotFound, RequestInvalid
+from curator_service.kit.problems import NotFound, Problem, RequestInvalid
 from curator_service.kit.wire import load_json
 from curator_service.ledger import search
 from curator_service.ledger.chain.entries import Receipt, StoredEntry, canonical, entry_hash
@@ -70,12 +70,19 @@ class Check:
 @page(Action.READ_LEDGER)
 def choose_chain(context: PageContext) -> Response:
     """Let a chain be chosen."""
+    return _choose(context)
+
+
+def _choose(context: PageContext, problem: Problem | None = None) -> Response:
     asked = context.browser.query.get("q", "").strip()
     populations = context.get(LedgerService).list_populations()
     found = [one for one in populations if asked.lower() in one.name.lower()]
     start = context.count("start", 0)
     return context.render(
         "ledgers.html",
+        200 if problem is None else int(problem.status),
+        faults=[] if problem is None else [problem.detail],
+        entered=context.entered,
         populations=found[start : start + PAGE],
         asked=asked,
         start=start,
@@ -88,18 +95,39 @@ def choose_chain(context: PageContext) -> Response:
 @page(Action.READ_LEDGER)
 def check_receipt(context: PageContext) -> Response:
     """Say whether a receipt that somebody shows is one of this ledger."""
-    shown, answer = _read_receipt(context.text("receipt"))
+    try:
+        shown, answer = _read_receipt(context.text("receipt"))
+    except RequestInvalid as problem:
+        return _choose(context, problem)
     payload = search.read_payload(shown)
     name = str(payload["population"])
     with context.services.database.snapshot() as connection:
         before = search.find_entry_before(connection, name, shown.sequence)
-        stands = find_entry(connection, name, shown.sequence) == shown
+        there = find_entry(connection, name, shown.sequence)
+    stands = there == shown
     checks = check_entry(context, shown, payload, before)
     checks.append(Check("Place", stands, f"The chain of {name} has this very entry at place {shown.sequence}"))
+    is_true = all(one.holds for one in checks)
     if answer:
         is_stored = context.get(QuestionService).is_answer(payload, answer)
         checks.append(Check("Answer", is_stored, "The release around the receipt is the one that the entry states"))
-    return context.render("receipt.html", checks=checks, stands=stands, population=name, sequence=shown.sequence)
+    return context.render(
+        "receipt.html",
+        checks=checks,
+        is_true=is_true,
+        is_believed=all(one.holds for one in checks),
+        entry=there,
+        stands=stands,
+        changed=[] if there is None or stands else _list_changed(search.read_payload(there), payload),
+        question=context.get(QuestionService).find_of_entry(name, shown) if is_true else None,
+        population=name,
+        sequence=shown.sequence,
+    )
+
+
+def _list_changed(there: dict[str, Any], shown: dict[str, Any]) -> list[str]:
+    """Return the members of an entry of which a receipt for its place says something else."""
+    return sorted(name.replace("_", " ") for name, value in there.items() if shown.get(name) != value)
 
 
 @router.get("/populations/{name}/ledger")
@@ -183,7 +211,9 @@ def check_entry(
     try:
         signed = Receipt(entry.payload_text, entry.entry_hash, entry.signature).signed
         holds = context.get(LedgerService).guard.keys.verifier().holds(signed.checkpoint, signed.signature)
-        checks.append(Check("Signature", holds, f"By one of this curator's keys, {payload.get('key_id')}"))
+        checks.append(
+            Check("Signature", holds, f"Of that hash, by one of this curator's keys, {payload.get('key_id')}")
+        )
     except SigningError as error:
         checks.append(Check("Signature", None, str(error)))
     except (ValueError, KeyError, TypeError):

@@ -282,7 +282,7 @@ def _show(context: PageContext, proposal_id: str, problem: Problem | None = None
         problem,
         is_asked_as_own=False,
         stakes=list_stakes(context, proposal, terms) if waits else [],
-        held=list_held(context, proposal, terms) if waits and isinstance(terms, PermitTerms) else [],
+        held=list_held(context, proposal, terms) if waits and isinstance(terms, PermitTerms) else None,
     )
 
 
@@ -290,7 +290,7 @@ def _show_own(context: PageContext, proposal_id: str, problem: Problem | None = 
     approvals = context.get(ApprovalService)
     proposal = approvals.get_proposal(proposal_id, of=context.principal.id)
     detail = approvals.describe(proposal, context.principal)
-    return _render(context, proposal, detail, problem, is_asked_as_own=True, stakes=[], held=[])
+    return _render(context, proposal, detail, problem, is_asked_as_own=True, stakes=[], held=None)
 
 
 def _render(

@@ -13,6 +13,7 @@ from curator_service.datasets.service import DatasetService
 from curator_service.evidence import acts
 from curator_service.evidence.words import DISTRIBUTIONS, PROTECTED
 from curator_service.identity.policy import Action
+from curator_service.kinds.base import ReleaseKind
 from curator_service.kinds.registry import KindRegistry
 from curator_service.ledger import search
 from curator_service.ledger.response_models import AmountModel
@@ -43,11 +44,14 @@ def show_releases(context: PageContext) -> Response:
     said = [(member, text) for member, text in wanted.items() if text]
     chosen: Any = {"kind": asked["kind"], "column": asked["column"], "count": PAGE}
     populations, following, is_cut = list[str](), None, False
+    has_sessions = not (asked["kind"] or asked["column"] or context.browser.query.get("before"))
     if population:
         found, following = questions.list_of(population, said, before=context.count("before", 2**62), **chosen)
     else:
         populations = questions.list_populations(asked["month"])
         found, is_cut = questions.list_of_all(populations[:POPULATIONS], said, **chosen)
+    of_sessions = [population] if population else questions.list_populations_of_sessions(asked["month"])
+    sessions, is_short = questions.list_sessions(of_sessions[:POPULATIONS] if has_sessions else [], said, count=PAGE)
     return context.render(
         "releases.html",
         questions=[_show(one) for one in found],
@@ -57,7 +61,9 @@ def show_releases(context: PageContext) -> Response:
         datasets=sorted(homes),
         hidden=max(len(populations) - POPULATIONS, 0),
         following=following,
-        is_cut=is_cut,
+        is_cut=is_cut or is_short or len(of_sessions) > POPULATIONS,
+        sessions=[_show(one) for one in sessions],
+        has_sessions=has_sessions,
     )
 
 
@@ -103,9 +109,9 @@ def download_evidence(context: PageContext, release_id: str) -> Response:
 
 
 def _show(question: Question) -> dict[str, Any]:
-    said = dict.fromkeys(("permit", "project", "source", "dataset"), "") | question.said
+    said = dict.fromkeys(("permit", "project", "source", "dataset", "release", "session"), "") | question.said
     return {
-        "id": question.release_id,
+        "id": said["release"],
         "population": question.population.name,
         "sequence": question.entry.sequence,
         "said": said,
@@ -114,6 +120,7 @@ def _show(question: Question) -> dict[str, Any]:
         "is_shown": question.request is not None,
         "amount": AmountModel.of(question.population.view(question.units)),
         "is_free": said["kind"] == "derive",
+        "guess": guess_by(question.population, question.units),
     }
 
 
@@ -152,5 +159,17 @@ def _list_noise(context: PageContext, question: Question) -> list[tuple[str, flo
     """Return the standard deviations of a release's noise, each with what it is added to."""
     if question.request is None:
         return []
-    words, sd = context.get(KindRegistry)[question.about["kind"]].words, question.about["noise"]["sd"]
-    return [(words.noises.get(name) or words.statistics.get(name, name), float(value)) for name, value in sd.items()]
+    kind, sd = context.get(KindRegistry)[question.about["kind"]], question.about["noise"]["sd"]
+    named = _name_items(kind, question.about) | dict(kind.words.statistics) | dict(kind.words.noises)
+    return [(named.get(name, name), float(value)) for name, value in sd.items()]
+
+
+def _name_items(kind: ReleaseKind[Any, Any, Any], about: dict[str, Any]) -> dict[str, str]:
+    """Return what each table or distribution of a release is of: their noise goes by a number."""
+    return {
+        item["name"]: kind.describe_question({**about["request"], member: [item]})
+        for member in kind.declared
+        if member in about["request"]
+        for item in about[member]
+        if isinstance(item, dict) and item.get("name") in about["noise"]["sd"]
+    }

@@ -1,19 +1,20 @@
 """Threshold sessions: those that are open, and one with its terms, its questions and its end."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fastapi import APIRouter, Response
 
 from curator_service.dashboard.page import PageContext, add_form, list_faults, page
 from curator_service.dashboard.pages.parts import moment_of, state_of
+from curator_service.dashboard.pages.stakes import guess_by
 from curator_service.datasets.repository import find_dataset_by_id
+from curator_service.evidence.words import PROTECTED
 from curator_service.identity.policy import Action, Objects
-from curator_service.kinds.features import read_column
+from curator_service.kinds.wording import write_asked
 from curator_service.kit.problems import Problem
 from curator_service.ledger import search
+from curator_service.ledger.service import LedgerService
 from curator_service.permits.service import PermitService
-from curator_service.privacy.design import Column
 from curator_service.privacy.expressions.text import write_number
 from curator_service.sessions.acts import close_session
 from curator_service.sessions.repository import Session
@@ -72,15 +73,18 @@ def _show(context: PageContext, session_id: str, problem: Problem | None = None)
     with context.services.database.read() as connection:
         dataset = find_dataset_by_id(connection, session.dataset_id, granted_to=None)
     assert dataset is not None
+    account = context.get(LedgerService).get_population(session.population)
     return context.render(
         "session.html",
         200 if problem is None else int(problem.status),
         shown=shown,
         accountant=dataset.accountant.name,
+        guess=guess_by(account, int(shown.cost.units)),
+        protected=PROTECTED[account.adjacency],
         opening=session.sequence,
         permit_is="" if shown.permit is None else state_of(permits.get_permit(shown.permit), moment_of(context)),
         end=None if shown.is_open else _find_end(context, session, shown),
-        questions=[(one, describe_question(one.question, dataset.manifest.by_name)) for one in shown.questions],
+        questions=[(one, describe_question(one.question)) for one in shown.questions],
         start=start,
         page_size=QUESTIONS,
         found=shown.answered,
@@ -88,20 +92,21 @@ def _show(context: PageContext, session_id: str, problem: Problem | None = None)
     )
 
 
-def describe_question(question: QuestionModel, declared: Mapping[str, Column]) -> str:
-    """Return a question in words.
+def describe_question(question: QuestionModel) -> str:
+    """Return a question in words, as those of releases are.
 
     Examples
     --------
-    >>> describe_question(QuestionModel.model_construct(share=False, threshold=50.0, direction="above"), {})
-    'at least 50 rows'
+    >>> asked = {"share": False, "threshold": 50.0, "direction": "above", "where": {"less": [70, "age"]}}
+    >>> describe_question(QuestionModel(**asked))
+    'at least 50 rows with age > 70'
     """
     stated = question.model_dump()
-    where = f" where {read_column(stated['where'], declared).name}" if "where" in stated else ""
+    where = f" with {write_asked(stated['where'])}" if "where" in stated else ""
     bound = f"at {'least' if question.direction == 'above' else 'most'} {write_number(question.threshold)}"
     if "weight" not in stated:
         return f"{bound} rows{where}"
-    weight = read_column(stated["weight"], declared).name
+    weight = write_asked(stated["weight"])
     return f"the {'mean' if question.share else 'sum'} of {weight} is {bound}, over rows{where}"
 
 

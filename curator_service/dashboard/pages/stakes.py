@@ -38,7 +38,8 @@ class Stake:
         None is all that is left.
     share : float or None
         The part of what is left; None where the limit itself is to change.
-    left : AmountModel
+    left, after : AmountModel
+        What is left now, and with it: with all of a permit spent, or under another limit.
     lengths : list of Lengths
         What one request for all that is asked would tell.
     guess, now : str
@@ -51,6 +52,7 @@ class Stake:
     asked: AmountModel | None
     share: float | None
     left: AmountModel
+    after: AmountModel
     lengths: list[Lengths]
     guess: str
     now: str
@@ -141,6 +143,7 @@ def _of_limit(account: Population, units: int, *, replaces: bool) -> Stake:
         AmountModel.of(account.view(units)),
         None,
         AmountModel.of(account.view_left(account.remaining)),
+        AmountModel.of(account.view_left(max(units - account.posted - account.pending, 0))),
         expected_lengths(account, ROWS, units=max(units - account.posted - account.pending, 0)),
         guess_by(account, highest),
         "" if replaces else guess_by(account, account.highest_limit),
@@ -161,6 +164,7 @@ def _of_permit(account: Population, terms: PermitTerms) -> Stake | None:
         None if terms.limit is None else AmountModel.of(account.view(units)),
         None if terms.limit is None else units / max(account.remaining, 1),
         AmountModel.of(account.view_left(account.remaining)),
+        AmountModel.of(account.view_left(max(account.remaining - units, 0))),
         expected_lengths(account, ROWS, units=min(units, account.remaining)),
         guess_by(account, units),
         "",

@@ -29,10 +29,12 @@ def show_tokens(context: PageContext) -> Response:
     """Show tokens, those that hold unless others are asked for, the newest first; no secret is known."""
     asked, state = context.browser.query.get("q", "").strip(), context.browser.query.get("state", "holds")
     now, start = moment_of(context), context.count("start", 0)
+    tokens = context.services.identity.list_tokens()[::-1]
+    people = context.people.find_all(token.principal.id for token in tokens)
     found = [
         (token, _state(token, now))
-        for token in reversed(context.services.identity.list_tokens())
-        if asked.lower() in token.principal.name.lower() or asked.lower() in token.id
+        for token, whose in zip(tokens, people, strict=True)
+        if any(asked.lower() in text.lower() for text in (token.id, whose.name, whose.shown))
     ]
     if state in STATES:
         found = [one for one in found if one[1] == state]
