@@ -1,6 +1,6 @@
 """Permits: all that whoever looks may see, one with what has happened to it, and asking for one or a change of one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,11 +59,10 @@ def show_permits(context: PageContext) -> Response:
     asked, state = context.browser.query.get("q", "").strip(), context.browser.query.get("state", "")
     of = None if context.objects is Objects.ALL else context.principal.id
     now, start = moment_of(context), context.count("start", 0)
-    found = [
-        (permit, state_of(permit, now))
-        for permit in context.get(PermitService).list_permits(of=of)
-        if _has(permit, asked.lower())
-    ]
+    permits = context.get(PermitService).list_permits(of=of)
+    ids = {one for permit in permits for one in permit.people} if asked else set()
+    shown = {person.id: person.shown for person in context.people.find_all(ids)}
+    found = [(permit, state_of(permit, now)) for permit in permits if _has(permit, asked.lower(), shown)]
     if state in STATES:
         found = [one for one in found if one[1] == state]
     return context.render(
@@ -173,8 +172,10 @@ def _names(text: str) -> list[str]:
     return text.replace(",", " ").split()
 
 
-def _has(permit: Permit, asked: str) -> bool:
-    told = (permit.id, permit.terms.project, *permit.people.values(), *permit.datasets.values())
+def _has(permit: Permit, asked: str, shown: Mapping[str, str]) -> bool:
+    """Tell whether a text is in what a permit is called, whom it is of, by either name, or of what."""
+    people = (*permit.people.values(), *(shown.get(one, "") for one in permit.people))
+    told = (permit.id, permit.terms.project, *people, *permit.datasets.values())
     return any(asked in text.lower() for text in told)
 
 
