@@ -737,8 +737,8 @@ class TestPeople:
         for address in ("/admin/tokens?q=ada&amp;state=all", "/admin/permits?q=ada", "/admin/releases?who=ada"):
             assert f'href="{address}"' in page
             assert "Ada Lovelace" in people["olga"].get(html.unescape(address)).text
-        assert "kidney-2027" in people["olga"].get("/admin/permits?q=lovelace").text
-        assert "kidney-2027" not in people["olga"].get("/admin/permits?q=loveless").text
+        assert "kidney-2027" in people["audra"].get("/admin/permits?q=lovelace").text
+        assert "kidney-2027" not in people["audra"].get("/admin/permits?q=loveless").text
         assert "/admin/tokens" not in people["ada"].get("/admin/people/ada").text
         by_name = people["olga"].get("/admin/tokens?q=lovelace").text
         assert "Ada Lovelace" in by_name
