@@ -269,10 +269,11 @@ def _refit(source: str, estimator: str | None, params: Options) -> Options:
     other = json.dumps(json.loads(source) | {"estimator": estimator, "parameters": params, "chosen": {}})
     try:
         return {"source": other} | _show(other)
-    except ServiceError as error:
+    except ServiceError as error:  # which speaks of a file
+        refused = ValueError(str(error.__context__ or error))
         if hasattr(fit, "refined_"):
-            error.add_note(f"this fit was bought in steps for one model, and its own estimator is {own}")
-        raise
+            refused.add_note(f"this fit was bought in steps for one model, and its own estimator is {own}")
+        raise refused from None
 
 
 def _saved(made: Any) -> str:

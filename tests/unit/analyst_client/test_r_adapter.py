@@ -85,6 +85,8 @@ def test_other_estimators_are_of_what_was_bought() -> None:
     own = ask("refit", source=bought(), estimator=None, params={})["value"]
     assert own["coefficients"] == r_adapter._read(bought()).params_.tolist()
     error = ask("refit", source=bought(), estimator="OLS", params={})["error"]
+    assert error["class"] == ["value"]
+    assert error["message"].startswith("OLS is fitted on releases")
     assert error["notes"] == ["this fit was bought in steps for one model, and its own estimator is RefinedRegression"]
     release = recorded_client().release("flchain", **REQUEST, epsilon=1.0)
     ols = ask("refit", source=one_release(), estimator=None, params={})["value"]
