@@ -3,10 +3,11 @@
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from pydantic_core import from_json
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import bindparam, select
 
 from curator_service.entries.sessions import KIND, OpenSession
 from curator_service.kinds.registry import KindRegistry
@@ -17,7 +18,7 @@ from curator_service.kit.problems import NotFound
 from curator_service.ledger import search
 from curator_service.ledger.chain.attestation import is_attested
 from curator_service.ledger.chain.entries import StoredEntry
-from curator_service.ledger.models import SpendingRow
+from curator_service.ledger.models import PopulationRow, SpendingRow
 from curator_service.ledger.repository import Population, find_entry, find_population, list_entries
 from curator_service.ledger.service import LedgerService
 from curator_service.releases.answers import read_about
@@ -32,18 +33,21 @@ _KINDS = ("charge", "derive")
 _SESSION = OpenSession.kind
 _LOOKED_THROUGH = 400
 """Questions that one page looks through at most for a column."""
-_LAST_MONTHS = Statement(select(SpendingRow.kind, func.max(SpendingRow.month)).group_by(SpendingRow.kind))
-_SPENT = Statement(
-    select(SpendingRow.population)
-    .where(SpendingRow.month <= bindparam("month"))
-    .group_by(SpendingRow.population)
-    .order_by(func.max(SpendingRow.month).desc(), SpendingRow.population)
+# An index leads from a population to its months: one look each, however much was charged.
+_OF_POPULATION = select(SpendingRow.month).where(SpendingRow.population == PopulationRow.name).correlate(PopulationRow)
+_LAST_MONTHS = Statement(
+    select(
+        PopulationRow.name,
+        _OF_POPULATION.where(SpendingRow.month <= bindparam("month"), SpendingRow.kind != bindparam("but_for"))
+        .order_by(SpendingRow.month.desc())
+        .limit(1)
+        .scalar_subquery(),
+    )
 )
 _OF_SESSIONS = Statement(
-    select(SpendingRow.population)
-    .where(SpendingRow.month == bindparam("month"), SpendingRow.kind == KIND)
-    .distinct()
-    .order_by(SpendingRow.population)
+    select(PopulationRow.name)
+    .where(_OF_POPULATION.where(SpendingRow.month == bindparam("month"), SpendingRow.kind == KIND).exists())
+    .order_by(PopulationRow.name)
 )
 
 
@@ -146,9 +150,16 @@ class QuestionService:
     def find_last_month(self) -> str:
         """Return the last month in which a release was charged, or else anything; empty if nothing ever was."""
         with self.database.read() as connection:
-            found = {str(kind): str(month) for kind, month in _LAST_MONTHS.all(connection)}
-        of_releases = [month for kind, month in found.items() if kind in self.kinds.names]
-        return max(of_releases or found.values(), default="")
+            found = self._list_charged(connection, but_for=KIND) or self._list_charged(connection, but_for="")
+        return found[0][0] if found else ""
+
+    @staticmethod
+    def _list_charged(connection: Connection, *, month: str = "9999-12", but_for: str) -> list[tuple[str, str]]:
+        """Return the last month up to one in which each population was charged, those charged last first."""
+        found = [
+            (str(last), str(name)) for name, last in _LAST_MONTHS.all(connection, month=month, but_for=but_for) if last
+        ]
+        return sorted(sorted(found, key=itemgetter(1)), key=itemgetter(0), reverse=True)
 
     def list_populations(self, month: str) -> list[str]:
         """Return the populations of which something may have been asked in a month: those charged by then.
@@ -156,7 +167,7 @@ class QuestionService:
         An answer that is cut out of another is free; of nothing else. Those charged in that month come first.
         """
         with self.database.read() as connection:
-            return [str(name) for (name,) in _SPENT.all(connection, month=month)]
+            return [name for _, name in self._list_charged(connection, month=month, but_for=KIND)]
 
     def list_of(
         self,
