@@ -9,6 +9,7 @@ from dashboard_worlds import Person, fields_of, token_of
 from support import World, body, make_rows, open_world, problem
 
 from curator_service.dashboard.pages.stakes import guess_by
+from curator_service.dashboard.rendering import write_brief
 from curator_service.identity.policy import Role
 
 FAR = json.dumps(
@@ -251,6 +252,32 @@ def test_an_entry_that_nobody_signed_says_nothing_of_anybody(asked: World) -> No
     assert (page.status_code, "secret" in page.text, "<code>ada</code>" in page.text) == (200, False, False)
 
 
+@pytest.mark.parametrize(
+    ("sent", "has_sums"),
+    [
+        (body(features=["age"], rows={"map": "box"}), True),
+        (body(features=["age"], rows={"map": "ball"}), True),
+        (body(features=["age"], rows={"map": "unit"}), False),
+        (body(features=["age"], intercept=False), False),
+        (body(features=["age"], weight={"divide": ["weight", 200]}), False),
+        (body(features=[{"natural_spline": ["age", [60, 70, 80]]}]), False),
+    ],
+)
+def test_noise_of_a_sum_is_stated_where_an_answer_has_that_sum(
+    asked: World, sent: dict[str, Any], has_sums: bool
+) -> None:
+    answer = asked.api("ada").post("/v1/datasets/cohort/releases", json=sent | {"price": {"mu": 0.02}}, key="sum")
+    assert answer.status_code == 201, answer.text
+    page = Person(asked, "audra").get(f"/admin/releases/{answer.json()['id']}").text
+    row = page[page.index('<bdi class="said">age</bdi>', page.index("<h2>Columns</h2>")) :]
+    row = row[: row.index("</tr>")]
+    if has_sums:
+        sd = answer.json()["noise"]["sd"]["xtx_offdiagonal"] * 25.0  # half of 50 to 100 years
+        assert f"± {write_brief(1.96 * sd)} years" in row
+    else:
+        assert "±" not in row
+
+
 def test_what_is_cut_out_of_an_answer_names_it_and_costs_nothing(asked: World) -> None:
     rows = {"map": "box"}
     whole = body(price={"mu": 0.02}, features=["age", "weight"], rows=rows)
@@ -377,7 +404,7 @@ def test_a_release_whose_stored_answer_was_changed_cannot_be_compared(asked: Wor
     assert "What is stored of its release was changed here" in page
 
 
-@pytest.mark.parametrize("change", ["units", "sequence", "signature", "population", "signed elsewhere"])
+@pytest.mark.parametrize("change", ["actor", "units", "sequence", "signature", "population", "signed elsewhere"])
 def test_a_receipt_that_was_changed_is_not(asked: World, tmp_path: Path, change: str) -> None:
     receipt = release_of(asked)["receipt"]
     if change == "signed elsewhere":
@@ -385,7 +412,7 @@ def test_a_receipt_that_was_changed_is_not(asked: World, tmp_path: Path, change:
             answer = other.api().post("/v1/datasets/cohort/releases", json=body(price={"mu": 0.01}), key="k")
             receipt = answer.json()["receipt"]
     else:
-        other_words = {"units": "1", "sequence": receipt["sequence"] - 1, "population": "valley"}
+        other_words = {"actor": 1, "units": "1", "sequence": receipt["sequence"] - 1, "population": "valley"}
         receipt[change] = other_words.get(change, receipt["signature"][::-1])
     answer = look_at(asked, json.dumps(receipt))
     assert answer.status_code == 200

@@ -1,4 +1,4 @@
-"""The health of the service, for operators."""
+"""The health of the service, for operators, officers and auditors."""
 
 import math
 from collections.abc import Callable, Sequence

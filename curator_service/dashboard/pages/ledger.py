@@ -100,7 +100,7 @@ def check_receipt(context: PageContext) -> Response:
     except RequestInvalid as problem:
         return _choose(context, problem)
     payload = search.read_payload(shown)
-    name = str(payload["population"])
+    name = Receipt(shown.payload_text, shown.entry_hash, shown.signature).signed.checkpoint.population
     with context.services.database.snapshot() as connection:
         before = search.find_entry_before(connection, name, shown.sequence)
         there = find_entry(connection, name, shown.sequence)
@@ -238,7 +238,7 @@ def _read_receipt(text: str) -> tuple[StoredEntry, dict[str, Any]]:
         signature, digest = found.pop("signature"), found.pop("entry_hash")
         receipt = Receipt(canonical(found), digest, signature)
         place = receipt.signed.checkpoint
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise absent from None
     if not (NAME.fullmatch(place.population) and 0 < place.sequence < 2**63):
         raise absent

@@ -24,6 +24,8 @@ PAGE = 40
 POPULATIONS = 40
 """Populations of one month of which questions are shown together: of more, one is to be chosen."""
 FIELDS = ("population", "dataset", "who", "permit", "kind", "column", "month")
+_AS_THEY_ARE = {"numeric", "boolean", "level"}
+"""Kinds of terms that are a column itself, or a level of it."""
 _MONTH = re.compile(r"\d{4}-\d{2}")
 
 
@@ -134,8 +136,7 @@ def _list_columns(context: PageContext, question: Question) -> list[dict[str, st
     about = question.about
     if question.request is None:
         return []
-    sums = context.get(KindRegistry)[about["kind"]].noise_of_sums(about["request"], about["noise"]["sd"])
-    of = {one["name"]: sd for members, sd in sums.items() for one in about[members]}
+    of = _list_sums(context, about)
     found = []
     for column in question.columns:
         low, high, unit = column.get("lower"), column.get("upper"), column.get("unit") or ""
@@ -153,6 +154,19 @@ def _list_columns(context: PageContext, question: Question) -> list[dict[str, st
             }
         )
     return found
+
+
+def _list_sums(context: PageContext, about: dict[str, Any]) -> dict[str, float]:
+    """Return the noise's standard deviation of the sum of each column, in scaled units, where an answer has that sum.
+
+    It has none of rows that were scaled to a length or weighted, and of columns that stand in functions alone.
+    """
+    request = about["request"]
+    if "weight" in request or request.get("rows", {}).get("map") not in {"box", "ball"}:
+        return {}
+    sums = context.get(KindRegistry)[about["kind"]].noise_of_sums(request, about["noise"]["sd"])
+    terms = {"features": about.get("terms", []), "targets": about.get("targets", [])}
+    return {term["column"]: sd for member, sd in sums.items() for term in terms[member] if term["kind"] in _AS_THEY_ARE}
 
 
 def _list_noise(context: PageContext, question: Question) -> list[tuple[str, float]]:
